@@ -9,12 +9,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.facts import Adopted
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Cluster, MoveRequest, View
+from ha_core.model import Cluster, Mirror, MoveRequest, View
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.plan.absence.decision import Log, LogHeld, Presence, Unsettled, out_of_service
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 PROBE_S = 3.0
 DYING_S = 2.0
@@ -31,6 +33,22 @@ def admin_of(environment: Environment, name: str) -> Admin:
     if found is None:
         raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
     return environment.admin(found[0])
+
+
+def mirrors_by_route(view: View, topics: Collection[str], target: str) -> dict[tuple[str, str], list[Mirror]]:
+    """(source, target) → its mirrors of `topics`, which are names or patterns; none: all.
+
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given; a cluster is not registered.
+    """
+    try:
+        mirrors = named(view.mirrors.values(), topics, target)
+    except NoSuchMirrorError as error:
+        raise RefusedError(str(error)) from error
+    for mirror in mirrors:
+        for side in (mirror.source, mirror.target):
+            if side not in view.clusters:
+                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
+    return grouped(((mirror.source, mirror.target), mirror) for mirror in mirrors)
 
 
 def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:

@@ -13,11 +13,8 @@ from ha_core.operations.copies.syncing.groups import Memory, sync_groups
 from ha_core.operations.copies.syncing.pair import MirrorPair, SyncChange, Synced
 from ha_core.operations.copies.syncing.rights import sweep
 from ha_core.operations.copies.syncing.topics import sync_topics
-from ha_core.operations.engine.cluster_admins import answering
+from ha_core.operations.engine.cluster_admins import answering, mirrors_by_route
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError
-from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 from ha_core.store.store import Store
 
 Part = Literal["topics", "groups"]
@@ -101,20 +98,13 @@ def sync_mirrors(
     :raises RefusedError: a topic has no mirror, or several and no `target` is given; a cluster is not registered.
     """
     view = environment.store.load()
-    try:
-        mirrors = named(view.mirrors.values(), topics, target)
-    except NoSuchMirrorError as error:
-        raise RefusedError(str(error)) from error
-    chosen = grouped(((mirror.source, mirror.target), mirror.topic) for mirror in mirrors)
-    for mirror in mirrors:
-        for side in (mirror.source, mirror.target):
-            if side not in view.clusters:
-                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
+    chosen = mirrors_by_route(view, topics, target)
     found: list[Synced] = []
     for (source, other), some in sorted(chosen.items()):
         clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
         for part in PARTS:
-            one = sync(environment.store, clusters, part, environment.now(), Memory(), some, dry_run)
+            names = [mirror.topic for mirror in some]
+            one = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
             if not dry_run and not topics:
                 keep(environment.store, one)
             found.append(one)
