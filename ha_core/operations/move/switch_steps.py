@@ -93,10 +93,10 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
     @property
     def effects(self) -> Mapping[Step, Effect]:
         return {
-            "compare": partial(compare_copies, self.journal),
+            "compare": self.compare,
             "pin": self.pin,
             "prepare": self.prepare,
-            "adopt": partial(adopt_groups, self.journal),
+            "adopt": self.adopt,
             "hold": self.hold,
             "level": self.level,
             "warm": self.warm,
@@ -108,7 +108,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             "offsets": self.offsets,
             "cut": self.cut,
             "verify": self.verify,
-            "reverse": partial(reverse_all, self.journal),
+            "reverse": self.reverse,
             "groups": self.groups,
             "record": self.record,
             "lift": self.lift,
@@ -138,6 +138,12 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
 
     def has_way_back(self, step: Step) -> bool:
         return self.journal.operation.state not in FINAL | {"cut"}
+
+    def compare(self) -> None:
+        compare_copies(self.journal)
+
+    def adopt(self) -> None:
+        adopt_groups(self.journal)
 
     def hold(self) -> None:
         """Hold the copies of mirrored topics. Copies of a dead origin are taken over at once: it sends no more
@@ -298,6 +304,10 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
+
+    def reverse(self) -> None:
+        """The former writer gets a copy. If that fails, it is linked later."""
+        reverse_all(self.journal)
 
     def unverified(self) -> None:
         store_unreversed(self.journal)

@@ -73,7 +73,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
             "verify": self.verify,
             "groups": self.groups,
             "record": self.record,
-            "lift": partial(lift, self.journal),
+            "lift": self.lift,
             "retreat": self.retreat,
             "withdraw": self.withdraw,
             "reopen": self.reopen,
@@ -177,6 +177,9 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
             raise StepFailedError(lost)
         words = ["crossed over and verified", dependents.words(operation), remaining_words(operation)]
         self.journal.finish("succeeded", "; ".join(filter(None, words)))
+
+    def lift(self) -> None:
+        lift(self.journal)
 
     def retreat(self) -> None:
         """Begin the way back, from any stage of the crossing."""
