@@ -320,12 +320,11 @@ class Age(OneRevision):
 
     names = ("age",)
 
-    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
-        cluster = journal.operation.evidence.deletes_in
-        if cluster and journal.operation.state == "cut":
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        if cluster := journal.operation.evidence.deletes_in:
             _end_interrupted(journal, cluster)
         else:
-            super().advance(journal, at_once)
+            super().end(journal)
 
 
 def _end_interrupted(journal: Journal[SingleOperation], cluster: str) -> None:

@@ -172,7 +172,7 @@ class Link(MoveKind):
     names = ("link",)
     taken_back = "The link was undone: nothing is mirrored, no lock is left."
 
-    def advance(self, journal: Journal[LinkOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[LinkOperation]) -> None:
         self.take(LinkSteps(journal, "interrupted on the way back"), resume(journal.operation))
 
     def take_back(self, journal: Journal[LinkOperation], why: str) -> bool:

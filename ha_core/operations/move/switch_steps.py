@@ -439,7 +439,7 @@ class Switch(MoveKind):
     tasks = TASKS
     taken_back = "The operation was undone: no fence and no lock is left."
 
-    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[SwitchOperation]) -> None:
         if (left := _left(journal)) == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:

@@ -245,8 +245,9 @@ def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:
 
 def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
     failure, verdicts = "", tuple[Verdict, ...]()
+    kind = KINDS[journal.operation.kind]
     try:
-        KINDS[journal.operation.kind].advance(journal, at_once)
+        (kind.end_now if at_once else kind.advance)(journal)
     except FAILURES as error:
         failure, verdicts = str(error), error.verdicts if isinstance(error, MoveError) else ()
     return report_of(journal.environment, journal.operation, failure, verdicts)

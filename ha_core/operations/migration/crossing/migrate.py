@@ -7,7 +7,7 @@ proposed cut that the log reaches makes producers wait until an executor continu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
@@ -88,13 +88,19 @@ class Migrate(MoveKind):
     names = ("migrate",)
     taken_back = "The migration was undone: nothing has moved, no lock is left."
 
-    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[MigrateOperation]) -> None:
         """
         :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; later it
             continues at the next attempt.
         """
+        self._advance(journal, lambda: overdue(journal.environment, journal.operation))
+
+    def end_now(self, journal: Journal[MigrateOperation]) -> None:
+        self._advance(journal, lambda: True)
+
+    def _advance(self, journal: Journal[MigrateOperation], at_once: Callable[[], bool]) -> None:
         effects = CrossingSteps(journal, "interrupted on the way back")
-        self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
+        self.take(effects, plan(effects.look, at_once))
 
     def look(self, environment: Environment, operation: MigrateOperation) -> OperationLook:
         """There is something to do after an interruption, at a cut that was reached, or at a deadline."""
