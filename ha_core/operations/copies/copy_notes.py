@@ -132,8 +132,8 @@ def _read(
     there = target.leaderships(by_log, timeout_s)
 
     def read(log: Partition) -> Collection[Notes]:
-        return (
-            target.read_notes(log, dict.fromkeys(by_log[log], 0), whole_map, timeout_s).values() if log in there else ()
-        )
+        if log not in there:
+            return ()
+        return target.read_notes(log, dict.fromkeys(by_log[log], 0), whole_map, timeout_s).values()
 
     return [notes for some in environment.pool.map(read, by_log) for notes in some]
