@@ -13,7 +13,7 @@ Without Airflow: `switchyard topics delete TOPIC… --reason …`.
 
 from ha_core.operators import forms
 from ha_core.operators.dags import end_run, switchyard_dag
-from ha_core.operators.topics import DeleteTopicsOperator
+from ha_core.operators.migration import DeleteTopicsOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only show what would be deleted."),

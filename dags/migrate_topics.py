@@ -94,14 +94,8 @@ PARAMS = {
         default=None,
         exclusiveMinimum=0,
     ),
-    "topics_per_batch": forms.field(
-        "Topics in a batch",
-        "A batch is one operation: it can be looked at and rolled back by itself.",
-        "integer",
-        forms.SAFETY,
-        default=200,
-        minimum=1,
-        maximum=1_000,
+    "topics_per_batch": forms.per_batch(
+        "Topics in a batch", "A batch is one operation: it can be looked at and rolled back by itself."
     ),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s("How long gateways may take to follow. After that the batch is undone."),

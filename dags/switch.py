@@ -57,17 +57,8 @@ PARAMS = {
         "A topic has one writer, so other users of a moving topic come along with it. Off: the move is refused, "
         "and the task **plan** names the others.",
     ),
-    "mode": forms.choice(
-        "Mode",
-        "*Planned* loses nothing. *Forced* gives up records that only the dead cluster has; the log names exactly what "
-        "is unknown.",
-        {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
-    ),
-    "unread": forms.unread(required=False),
+    **forms.of_switch("; the log names exactly what is unknown"),
     **forms.lag_bounds(),
-    "damaged_copies": forms.damaged_copies(),
-    "max_rate_records_s": forms.max_rate_records_s(),
-    "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
     "approval": forms.approval(),
     "drain_timeout_s": forms.drain_timeout_s(
         "How long clients may wait under the fence. After that the move is undone."

@@ -31,23 +31,9 @@ PARAMS = {
     "from": forms.cluster("From", "The cluster to leave."),
     "to": forms.cluster("To", "The cluster that is to serve all of it. Missing topics are created there."),
     "reason": forms.reason(),
-    "mode": forms.choice(
-        "Mode",
-        "*Planned* loses nothing. *Forced* gives up records that only the dead cluster has.",
-        {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"},
-    ),
-    "unread": forms.unread(required=False),
-    "damaged_copies": forms.damaged_copies(),
-    "max_rate_records_s": forms.max_rate_records_s(),
-    "verify": forms.verify("Planned: mirrored topics are compared with their copies before anything is changed."),
-    "topics_per_batch": forms.field(
-        "Topics and groups in a part",
-        "Topics and groups that share users stay in one part.",
-        "integer",
-        forms.SAFETY,
-        default=200,
-        minimum=1,
-        maximum=1_000,
+    **forms.of_switch(),
+    "topics_per_batch": forms.per_batch(
+        "Topics and groups in a part", "Topics and groups that share users stay in one part."
     ),
     **forms.lag_bounds(),
     "approval": forms.approval(),

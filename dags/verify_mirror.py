@@ -22,9 +22,9 @@ The rows are written as Parquet beside the history, in the folder verify.
 from datetime import timedelta
 
 from ha_core.operators import forms
-from ha_core.operators.comparing import COMPARE, MirrorsEqualOperator
 from ha_core.operators.dags import switchyard_dag
 from ha_core.operators.ending import OutcomeOperator
+from ha_core.operators.mirrors import COMPARE, MirrorsEqualOperator
 from ha_core.operators.spark import HISTORY, SparkJobOperator
 
 PARAMS = {

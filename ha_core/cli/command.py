@@ -8,7 +8,7 @@ import inspect
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import MISSING, dataclass, fields, replace
 from pathlib import Path
@@ -26,7 +26,7 @@ from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, Env
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import BaseProposal, Report
 from ha_core.operations.running import engine
-from ha_core.present.moves import report_page
+from ha_core.present.moves import batches_page, report_page
 from ha_core.present.page import Page
 from ha_core.store.errors import NoStateError, StoreUnavailableError
 from ha_core.store.store import Store
@@ -165,6 +165,15 @@ def of_report(report: Report, wanted: str = "") -> CommandResult:
     else:
         code = SUCCESS if report.result in {"succeeded", "crossing"} and not report.error else FAILURE
     return CommandResult(report, report_page(report), code)
+
+
+def of_reports(reports: Sequence[Report]) -> CommandResult:
+    """The result of a command that is one operation, or several one after the other."""
+    if len(reports) == 1:
+        return of_report(reports[0])
+    code = code_of(*reports)
+    document = {"batches": reports, "result": "failed" if code else "succeeded"}
+    return CommandResult(document, batches_page(reports, {}), code)
 
 
 def carry_out(

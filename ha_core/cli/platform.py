@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from typer import BadParameter
 
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, OptionGroup, Reason, operator, option
-from ha_core.operations.access.enforcement import enforced
+from ha_core.operations.access.caches import enforced
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.platform import DATABASE_VARIABLE
 from ha_core.present.registry import change_line, entries_page

@@ -89,7 +89,7 @@ class ChangeAccessOperator(PlanAccessOperator):
 
     def _enforcement(self, steps: Sequence[Step]) -> list[str]:
         """Whether gateways enforce the changes. They are already written."""
-        from ha_core.operations.access.enforcement import enforced
+        from ha_core.operations.access.caches import enforced
         from ha_core.operations.engine.errors import RefusedError
         from ha_core.store.errors import StoreError
 

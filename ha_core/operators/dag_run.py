@@ -50,7 +50,7 @@ def base_of(context: Any, kind: str) -> str:
 
 def started_by(context: Any, environment: Environment) -> list[str]:
     """Ids of the attempts of this run at its one operation, of any kind."""
-    from ha_core.operations.running.kinds import KINDS
+    from ha_core.operations.running.engine import KINDS
 
     return [found for kind in KINDS for found in known_ids(base_of(context, kind), environment.operation)]
 

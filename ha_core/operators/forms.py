@@ -276,6 +276,23 @@ def verify(text: str) -> Param:
     return choice("Compare copies", text, words)
 
 
+def of_switch(more: str = "") -> dict[str, Param]:
+    """How a switch deals with a dead origin, and with copies. `more`: a further text about the mode."""
+    text = f"*Planned* loses nothing. *Forced* gives up records that only the dead cluster has{more}."
+    modes = {"planned": "planned: both clusters live", "forced": "forced: the origin is dead"}
+    return {
+        "mode": choice("Mode", text, modes),
+        "unread": unread(required=False),
+        "damaged_copies": damaged_copies(),
+        "max_rate_records_s": max_rate_records_s(),
+        "verify": verify("Planned: mirrored topics are compared with their copies before anything is changed."),
+    }
+
+
+def per_batch(title: str, text: str) -> Param:
+    return field(title, text, "integer", SAFETY, default=200, minimum=1, maximum=1_000)
+
+
 def approval() -> Param:
     words = {
         "nobody": "nobody: the run goes on at once",

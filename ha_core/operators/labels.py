@@ -6,7 +6,7 @@ Commands in backticks stay: they are to be typed.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -46,13 +46,10 @@ def all_in_labels(value: Any, labels: Mapping[str, str]) -> Any:
 def page_in_labels(page: Page, labels: Mapping[str, str]) -> Iterator[str | Table]:
     for block in page:
         if isinstance(block, Table):
-            yield replace(block, rows=[_row(row, labels) for row in block.rows])
+            rows = [[_text(cell, labels) if isinstance(cell, str) else cell for cell in row] for row in block.rows]
+            yield replace(block, rows=rows)
         else:
             yield _text(block, labels)
-
-
-def _row(row: Sequence[object], labels: Mapping[str, str]) -> list[object]:
-    return [_text(cell, labels) if isinstance(cell, str) else cell for cell in row]
 
 
 def _text(text: str, labels: Mapping[str, str]) -> str:

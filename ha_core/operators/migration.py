@@ -1,4 +1,4 @@
-"""Migrations of topics as tasks: one per batch, and a trigger that waits for the cuts without a worker."""
+"""Topics: migrated as tasks, one per batch, with a trigger that waits for the cuts without a worker; or deleted."""
 
 from __future__ import annotations
 
@@ -7,19 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout
+from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
-from ha_core.operators.base import Context, SwitchyardOperator, show
+from ha_core.operators.base import MAX_LISTED, Context, DryRunEnds, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import FormField, LinesField, RefusedRequestError, Text
+from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
 from ha_core.operators.outcome import RunOutcome
 from ha_core.operators.triggers import CrossingTrigger
 
 if TYPE_CHECKING:
     from ha_core.model import MoveOperation
     from ha_core.operations.engine.environment import Environment
-    from ha_core.operations.migration.planning import MigrationBatch
+    from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
+    from ha_core.operations.running.whole_cluster import ClusterProposal
+    from ha_core.present.page import Page
 
 MAX_BATCHES = 1_000
 MAX_SIDE_BY_SIDE = 16
@@ -36,14 +38,47 @@ def batch_key(number: int) -> str:
     return f"batch-{number}"
 
 
-class PlanMigrationOperator(SwitchyardOperator):
+class PlanBatchesOperator(SwitchyardOperator):
+    """:param origin: the cluster that serves them now.
+    :param target: the cluster that will serve them.
+    :param topics_per_batch: topics, and groups, in one operation.
+    """
+
+    origin: Any = Text(name="from")
+    target: Any = Text(name="to")
+    reason: Any = Text()
+    drain_timeout_s: Any = FormField(10)
+    topics_per_batch: Any = FormField(200)
+
+    def hand_on(self, proposal: MigrationProposal | ClusterProposal, page: Page, nothing: str = "") -> dict[str, Any]:
+        """Show the proposal, and leave each batch for a mapped task. Returns the result, which only lists the batches.
+
+        :param nothing: text for a run that skips because there is nothing to do; empty: that is an error.
+        :raises RefusedError: a verdict is an error.
+        """
+        document = proposal.to_json()
+        batches = document.pop("batches")
+        document["batches"] = [
+            {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
+            for batch in batches
+        ]
+        self.push_result(document)
+        self.propose(page)
+        if nothing and proposal.nothing_to_do:
+            raise AirflowSkipException(nothing)
+        proposal.require_sound()
+        if not self.dry_run:
+            for batch in batches[:MAX_BATCHES]:
+                self.push(batch_key(batch["number"]), batch)
+        return document
+
+
+class PlanMigrationOperator(PlanBatchesOperator):
     """Find the topics, suggest cuts, judge everything. Returns the proposal as JSON; `table` has it as a page.
 
     Fails if a verdict is an error.
 
     :param topics: names, single partitions such as `orders:0,4-7`, or patterns.
-    :param origin: the cluster that holds them now.
-    :param target: the cluster that will hold them.
     :param cut: `barrier` or `predicted`.
     :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose cut does not follow from their rate.
     :param rates: path of a summary of the job `offsets`; empty: the newest in the history.
@@ -51,16 +86,11 @@ class PlanMigrationOperator(SwitchyardOperator):
     """
 
     topics: Any = LinesField()
-    origin: Any = Text(name="from")
-    target: Any = Text(name="to")
-    reason: Any = Text()
     cut: Any = FormField("barrier")
     preparation_s: Any = FormField(300)
     finish_after_s: Any = FormField(None)
-    drain_timeout_s: Any = FormField(10)
     cut_at: Any = LinesField(())
     rates: Any = Text(None)
-    topics_per_batch: Any = FormField(200)
     groups: Any = FormField("leave")
 
     def work(self) -> dict[str, Any]:
@@ -72,18 +102,7 @@ class PlanMigrationOperator(SwitchyardOperator):
         rates = Path(self.rates) if self.rates else fresh_rates()
         parsed = {"cut_at": parse_cuts(self.cut_at), "rates": rates, "topics_per_batch": int(self.topics_per_batch)}
         proposal = plan_migration(self.environment, **{**self.arguments, **parsed})
-        document = proposal.to_json()
-        batches = document.pop("batches")
-        document["batches"] = [
-            {"number": batch["number"], "cut": batch["request"]["cut"], "topics": batch["moves"]["topics"]}
-            for batch in batches
-        ]
-        self.push_result(document)
-        self.propose(migration_page(proposal))
-        proposal.require_sound()
-        if not self.dry_run:
-            for batch in batches[:MAX_BATCHES]:
-                self.push(batch_key(batch["number"]), batch)
+        document = self.hand_on(proposal, migration_page(proposal))
         self.would(would_migrate(proposal), **migration_preview(proposal))
         return document
 
@@ -269,3 +288,44 @@ def _operations_of(context: Context, environment: Environment) -> list[str]:
         elif number > len(newest) + MAX_SIDE_BY_SIDE:
             break
     return newest
+
+
+class DeleteTopicsOperator(SwitchyardOperator):
+    """Delete topics in all clusters, with their maps, mirrors and recorded facts.
+
+    A killed run goes on with its operation. Fails if a cluster could not be reached.
+
+    :param topics: names, one per line.
+    :param accept_away: even if a cluster does not answer; the names stay taken until it does.
+    """
+
+    topics: Any = LinesField()
+    accept_away: Any = Flag()
+    reason: Any = Text()
+
+    def work(self) -> dict[str, Any]:
+        from ha_core.model import SingleOperation
+        from ha_core.operations.migration.topic_deletion import delete, plan_deletion
+        from ha_core.plan.facts.verdict import amount, listed
+        from ha_core.present.lifecycle import deletion_page, would_delete
+        from ha_core.present.moves import objections
+
+        reports = [*self.finish_own()]
+        done = set[str]()
+        for report in reports:
+            self.require_served(report)
+            operation = self.environment.operation_of(SingleOperation, report.operation)
+            done |= set() if operation is None else {key.removeprefix("topic:") for key in operation.about}
+        if left := [name for name in dict.fromkeys(self.topics) if name not in done]:
+            proposal = plan_deletion(self.environment, left, self.accept_away)
+            self.say(deletion_page(proposal), MAX_LISTED)
+            self.would(would_delete(proposal), objections=objections(proposal.verdicts))
+            proposal.require_sound()
+            if self.dry_run:
+                raise DryRunEnds("This is a dry run: nothing is changed.")
+            for report in delete(self.environment, left, self.reason, self.accept_away):
+                self.require_served(report)
+                reports.append(report)
+        by = listed(report.operation for report in reports)
+        self.done(f"deleted {amount(len(set(self.topics)), 'topic')} in all clusters, by {by}")
+        return reports[-1].to_json()

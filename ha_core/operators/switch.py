@@ -14,11 +14,10 @@ from ha_core.operators.dags import LONG, STEP, ask, end_run
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, Text
 from ha_core.operators.migration import (
-    MAX_BATCHES,
     MigrateBatchOperator,
+    PlanBatchesOperator,
     ReportMigrationOperator,
     batch_base,
-    batch_key,
     count_batches,
 )
 from ha_core.operators.outcome import DONE, RunOutcome
@@ -198,7 +197,7 @@ class CompareCopiesOperator(StepOperator):
     step = "compare"
 
     def after(self, operation: Any) -> None:
-        from ha_core.operations.move.verifying import compared_words
+        from ha_core.operations.move.switch_mirrors import compared_words
 
         self.log.info("%s", compared_words(operation) or "nothing is compared")
 
@@ -269,30 +268,22 @@ def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ())
     end_run(record, reports=ReportOperator, setups=acquire)
 
 
-class PlanClusterSwitchOperator(SwitchyardOperator):
+class PlanClusterSwitchOperator(PlanBatchesOperator):
     """Divide all that a cluster serves into parts that can move alone, and judge each. Returns the proposal as JSON.
 
     Fails if a verdict is an error; skips if the cluster serves nothing any more.
 
-    :param origin: the cluster to leave.
-    :param target: the cluster that will serve all of it.
     :param mode: `planned`, or `forced` if the origin is dead.
     :param unread: for readers of a dead origin: `wait` or `skip`; None if it is alive.
     :param damaged_copies: for topics whose copies are damaged: `refuse`, `leave` or `good-part`.
     :param max_rate_records_s: maximum records per second of one partition of a dead cluster; None: the default.
-    :param topics_per_batch: topics and groups in one operation.
     :param verify: the share of the copies to compare before each of them: `none`, `sample` or `full`.
     """
 
-    origin: Any = Text(name="from")
-    target: Any = Text(name="to")
-    reason: Any = Text()
     mode: Any = FormField("planned")
     unread: Any = FormField(None)
     damaged_copies: Any = FormField("refuse")
     max_rate_records_s: Any = FormField(None)
-    drain_timeout_s: Any = FormField(10)
-    topics_per_batch: Any = FormField(200)
     warn_lag_records: Any = FormField(100_000)
     warn_lag_ms: Any = FormField(60_000)
     refuse_lag_records: Any = FormField(None)
@@ -305,19 +296,8 @@ class PlanClusterSwitchOperator(SwitchyardOperator):
 
         arguments = {**self.arguments, "topics_per_batch": int(self.topics_per_batch)}
         proposal = plan_cluster(self.environment, **arguments)
-        document = proposal.to_json()
-        batches = document.pop("batches")
-        document["batches"] = [
-            {"number": one["number"], "cut": "barrier", "topics": one["moves"]["topics"]} for one in batches
-        ]
-        self.push_result(document)
-        self.propose(cluster_page(proposal))
-        if proposal.nothing_to_do:
-            raise AirflowSkipException("No client is routed there, and no topic is written there: nothing was changed.")
-        proposal.require_sound()
-        if not self.dry_run:
-            for batch in batches[:MAX_BATCHES]:
-                self.push(batch_key(batch["number"]), batch)
+        nothing = "No client is routed there, and no topic is written there: nothing was changed."
+        document = self.hand_on(proposal, cluster_page(proposal), nothing)
         self.would(would_move_cluster(proposal), objections=objections(proposal.verdicts))
         return document
 

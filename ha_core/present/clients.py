@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ha_core.plan.access.shared_ids import SharedId
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
 
@@ -100,12 +101,8 @@ def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswe
 
 def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
     """Differences between gateways that choose the same cluster."""
-    by: dict[str, list[str]] = {}
-    copies: dict[str, list[str]] = {}
-    for answer in answers:
-        leading = answer["leading"]
-        by.setdefault(_BY.get(leading["by"], leading["by"]), []).append(answer["gateway"])
-        copies.setdefault(answer["moved"]["read_from"] or "the writer's cluster", []).append(answer["gateway"])
+    by = grouped((_BY.get(one["leading"]["by"], one["leading"]["by"]), one["gateway"]) for one in answers)
+    copies = grouped((one["moved"]["read_from"] or "the writer's cluster", one["gateway"]) for one in answers)
     if len(by) > 1:
         groups = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
         yield Marked(f"all choose it, for different reasons: {groups}", "dim")

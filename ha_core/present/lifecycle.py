@@ -1,4 +1,4 @@
-"""Old extents: of returned clusters, aged ones, and those of clusters that are given up for good."""
+"""Old extents (of returned clusters, aged ones, those of clusters that are given up for good), and topics to delete."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from ha_core.operations.absence.given_up import NOT_SERVED, GivenUp, GivingUp
 from ha_core.operations.absence.returned import Returned
 from ha_core.operations.migration.aging import Aging, Old
+from ha_core.operations.migration.topic_deletion import DeletionProposal
 from ha_core.plan.absence.given_up import Loss, UnreadGroup
 from ha_core.plan.absence.returned import Return
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.present.moves import single_page
+from ha_core.present.moves import single_page, verdicts_page
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 
@@ -133,3 +134,22 @@ def _unread_line(one: UnreadGroup) -> str:
         f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
         f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"
     )
+
+
+def would_delete(proposal: DeletionProposal) -> str:
+    """The first line of a dry run's result."""
+    clusters = sorted({cluster for held in proposal.held.values() for cluster in held})
+    where = f"in {', '.join(clusters)}" if clusters else "that no cluster has, with everything stored about them"
+    return f"would delete {amount(len(proposal.topics), 'topic')} {where}"
+
+
+def deletion_page(proposal: DeletionProposal) -> Page:
+    yield Marked(would_delete(proposal), "strong")
+    rows = [
+        (name, cluster, "not known" if records is None else f"{records:,}")
+        for name in proposal.topics
+        for cluster, records in sorted(proposal.held.get(name, {}).items())
+    ]
+    if rows:
+        yield Table(("topic", "cluster", "records at most"), rows, most=MAX_ROWS)
+    yield from verdicts_page(proposal.verdicts)

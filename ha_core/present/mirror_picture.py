@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ha_core.model.shown import shown
 from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
 from ha_core.present.mirrors import LEVEL_S, copied_of, lag_of, level, mirrors_page, partitions_of, rpo_of
@@ -92,9 +93,7 @@ class _Line(NamedTuple):
 
 def _lines(found: MirrorsNow) -> list[_Line]:
     """The worst first. Unreadable mirrors have no total, but they are drawn too."""
-    rows: dict[tuple[str, str], list[MirrorRow]] = {}
-    for row in found.rows:
-        rows.setdefault((row.topic, row.target), []).append(row)
+    rows = grouped(((row.topic, row.target), row) for row in found.rows)
     totals = {(mirror.topic, mirror.target): total for mirror, total in found.totals}
     lines = [
         _Line(topic, f"{own[0].source} → {target}", own, totals.get((topic, target)) or MirrorTotal.of(()))

@@ -11,7 +11,7 @@ from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.planning import MigrationBatch, MigrationProposal
 from ha_core.operations.move.outcome import CUT_OVER
-from ha_core.operations.move.verifying import compared_words
+from ha_core.operations.move.switch_mirrors import compared_words
 from ha_core.operations.proposal.proposal import Preview, Proposal
 from ha_core.operations.running.whole_cluster import ClusterProposal
 from ha_core.plan.facts.verdict import Level, Verdict, amount, listed

@@ -1,12 +1,14 @@
-"""The platform's entries, as tables: for each kind the columns of its values."""
+"""Entries of the platform, and quotas that gateways enforce, as tables."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ha_core.present.page import Page, Table
+from ha_core.model.quota import KINDS
+from ha_core.present.page import Marked, Page, Table
 
 
 def entries_page(documents: Sequence[Mapping[str, Any]], with_key: bool = False) -> Page:
@@ -52,3 +54,47 @@ def _cell(value: object) -> str:
     if isinstance(value, Mapping | list | tuple):
         return ", ".join(map(str, value))
     return str(value)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaLine:
+    user: str | None
+    topic: str | None
+    instance: str | None
+    limits: Mapping[str, float]
+    """Empty: the limits are removed."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {"user": self.user, "topic": self.topic, "instance": self.instance, **self.limits}
+
+
+def quotas_page(lines: Sequence[QuotaLine], unreadable: Mapping[str, str]) -> Page:
+    if lines:
+        rows = [
+            [one.user or "", one.topic or "", one.instance or "", *(_limit(one.limits.get(name)) for name in KINDS)]
+            for one in lines
+        ]
+        yield Table(["user", "topic", "instance", *KINDS], rows)
+    else:
+        yield "No quota is set."
+    for why in unreadable.values():
+        yield Marked(f"Not in force as it is now: {why}", "warning")
+
+
+def changes_page(lines: Sequence[QuotaLine], dry_run: bool, problems: Sequence[str] = ()) -> Page:
+    if not lines:
+        yield "Nothing to change."
+    for line in lines:
+        who = ", ".join(
+            f"{what} {name}"
+            for what, name in zip(("user", "topic", "instance"), (line.user, line.topic, line.instance), strict=True)
+            if name is not None
+        )
+        what = ", ".join(f"{name} {_limit(value)}" for name, value in line.limits.items())
+        yield f"{'Would be: ' if dry_run else ''}{who}: {what or 'not limited any more'}."
+    for problem in problems:
+        yield Marked(f"Not in force: {problem}", "warning")
+
+
+def _limit(value: float | None) -> str:
+    return "" if value is None else f"{value:.12g}"

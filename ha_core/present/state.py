@@ -12,14 +12,14 @@ from ha_core.operations.access.bindings_file import display_levels
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operations.running.settling import CrossingStatus
 from ha_core.plan.absence.masking import Affected
 from ha_core.plan.access.usage_age import Churn
 from ha_core.plan.facts.lag import GroupLag
 from ha_core.plan.facts.verdict import amount, duration, listed
-from ha_core.plan.move.wide_users import Width
+from ha_core.plan.move.users import Width
 from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000

@@ -104,7 +104,7 @@ def test_bad_input_of_migrate_exits_with_code_2_and_changes_nothing(
     words: tuple[str, ...], error: str, store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if "--rates" in words:  # rates are only read if everything else is valid
-        monkeypatch.setattr("ha_core.operations.migration.judging.JudgedTopics.judge", lambda *_: None)
+        monkeypatch.setattr("ha_core.operations.migration.planning.JudgedTopics.judge", lambda *_: None)
     before = store.load()
 
     code, data = run("migrate", "payments-2", "--from", "east", "--to", "west", "--reason", "t", "--yes", *words)

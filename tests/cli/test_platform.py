@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT, SUCCESS
 from ha_core.model import GatewayRecord
-from ha_core.operations.access import enforcement
+from ha_core.operations.access import caches
 from tests.cli.invoking import document, run, seeded, shown, use
 
 WHY = ("--reason", "a test")
@@ -126,7 +126,7 @@ def test_a_change_says_whether_gateways_enforce_it(monkeypatch: pytest.MonkeyPat
     store = seeded()
     use(store, monkeypatch)
     monkeypatch.setenv("SWITCHYARD_ZOOKEEPER", "zk:1")
-    monkeypatch.setattr(enforcement, "WAIT_S", 0.3)
+    monkeypatch.setattr(caches, "WAIT_S", 0.3)
     store.client().register_gateway(GatewayRecord(id="gw-1", host="h", port=1, node_id=1))
     # When something is changed
     made = document("users", "create", "alice", *WHY)

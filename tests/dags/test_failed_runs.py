@@ -206,7 +206,7 @@ def test_a_rejected_run_starts_nothing_and_names_who_rejected_it(
     begun: list[str] = []
     no = {"chosen_options": ["Reject"], "params_input": {}, "responded_by_user": {"id": "2", "name": "bob"}}
     stub(dagbag.dags[dag_id], monkeypatch, noting(begun))
-    monkeypatch.setattr("ha_core.operators.approval.ApproveOperator.execute", lambda self, context: no)
+    monkeypatch.setattr("ha_core.operators.dags.ApproveOperator.execute", lambda self, context: no)
 
     outcome = run_alone(dag_id, {**CHANGING[dag_id][1], "approval": "anybody"})
 

@@ -12,7 +12,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+from ha_core.operations.copies.syncing.passes import sync_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.mirror.linking import link_request, plan_link

@@ -26,8 +26,8 @@ from ha_core.operations.copies.comparing import (
     coverage,
 )
 from ha_core.operations.engine.environment import Environment
-from ha_core.plan.mirror.copy_findings import MAX_TOPICS, copies_differ, not_compared
-from ha_core.present.comparing import compared_page
+from ha_core.plan.move.step_verdicts import MAX_TOPICS, copies_differ, not_compared
+from ha_core.present.mirrors import compared_page
 from ha_core.present.page import Table
 
 MIRROR = Mirror.of("orders", "east", "west", "link-1", "2026-11-23T10:00:00Z", "test")

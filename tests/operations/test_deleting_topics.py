@@ -31,9 +31,10 @@ from ha_core.operations.clusters.inventory import CommittedOffsets
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.one_revision import begin
-from ha_core.operations.migration import gone_topics, requested_deletions, topic_deletion
+from ha_core.operations.migration import topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.operations.mirror.linking import link_request, plan_link
+from ha_core.operations.overview import health
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
@@ -80,7 +81,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[
     def up(*_: Any) -> dict[str, FakeCluster]:
         return {name: one for name, one in found.items() if not one.away}
 
-    for module in (topic_deletion, gone_topics):
+    for module in (topic_deletion, health):
         monkeypatch.setattr(module, "answering", up)
     monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: found[name])
     monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
@@ -165,12 +166,12 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
     for cluster, one in clusters.items():
         one.ids.clear()
         environment.store.keep_known(KnownTopic, cluster, [])
-    assert gone_topics.gone(environment, environment.store.load()) == ("orders",)
+    assert health.gone(environment, environment.store.load()) == ("orders",)
     # When its deletion is asked for
     delete(environment, ["orders"], "gone")
     # Then its name is free
     assert left_of(environment, "orders") == []
-    assert gone_topics.gone(environment, environment.store.load()) == ()
+    assert health.gone(environment, environment.store.load()) == ()
 
 
 @pytest.mark.usefixtures("moved")
@@ -182,7 +183,7 @@ def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
         environment.store.keep_known(KnownTopic, cluster, [])
     clusters["west"].away = True
 
-    assert gone_topics.gone(environment, environment.store.load()) == ()
+    assert health.gone(environment, environment.store.load()) == ()
 
 
 @pytest.mark.usefixtures("moved")
@@ -225,7 +226,7 @@ def test_a_name_stays_taken_until_the_cluster_that_was_away_has_deleted_the_topi
     assert "in west" in report.error
     view = environment.store.load()
     assert view.deleted("orders")
-    assert [name for name, _, _ in gone_topics.half_deleted(view, ())] == ["orders"]
+    assert [name for name, _, _ in health.half_deleted(view, ())] == ["orders"]
     # When the cluster is back and the deletion is asked for again, then it is complete
     clusters["west"].away = False
     (report,) = delete(environment, ["orders"], "not needed")
@@ -307,8 +308,8 @@ def test_a_deletion_that_a_client_requests_is_carried_out_by_orphan_recovery(
 ) -> None:
     environment.store.request_deletion(a_request())
 
-    for request in requested_deletions.due(environment):
-        requested_deletions.carry_out(environment, request)
+    for request in topic_deletion.requested(environment):
+        topic_deletion.delete_requested(environment, request)
 
     assert environment.store.requested_deletions() == []
     assert left_of(environment, "orders") == []
@@ -322,13 +323,13 @@ def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
     clusters["west"].away = True
     environment.store.request_deletion(a_request())
 
-    requested_deletions.carry_out(environment, a_request())
+    topic_deletion.delete_requested(environment, a_request())
 
     (answer,) = environment.store.requested_deletions()
     assert (answer.refused, "cluster west" in answer.why) == ("away", True)
     # It is not tried again, and is forgotten when no gateway has fetched the answer
     environment.now = lambda: "2026-01-01T01:00:00Z"
-    assert requested_deletions.due(environment) == ()
+    assert topic_deletion.requested(environment) == ()
     assert environment.store.requested_deletions() == []
 
 
@@ -337,9 +338,9 @@ def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: E
     begin(environment, "age", "another", ["topic:orders"])
     environment.store.request_deletion(a_request())
 
-    requested_deletions.carry_out(environment, a_request())
+    topic_deletion.delete_requested(environment, a_request())
 
-    assert requested_deletions.due(environment) == (a_request(),)
+    assert topic_deletion.requested(environment) == (a_request(),)
     assert not environment.store.load().deleted("orders")
 
 
@@ -351,7 +352,7 @@ def test_a_requested_deletion_that_meets_an_unreadable_document_is_refused_and_n
     store.plant(path, b'{"schema":2}')
     environment.store.request_deletion(a_request())
 
-    said = requested_deletions.carry_out(environment, a_request())
+    said = topic_deletion.delete_requested(environment, a_request())
 
     # Then the log names the document, and the client is told that there is one
     assert path in said
@@ -359,7 +360,7 @@ def test_a_requested_deletion_that_meets_an_unreadable_document_is_refused_and_n
     assert (answer.refused, path in answer.why) == ("away", False)
     assert "this version cannot read" in answer.why
     # And it is not tried again, and nothing is locked
-    assert requested_deletions.due(environment) == ()
+    assert topic_deletion.requested(environment) == ()
     assert environment.store.locks() == []
 
 
@@ -379,6 +380,6 @@ def test_a_deletion_that_meets_an_unreadable_lost_tail_begins_no_operation(
 def test_a_request_whose_topic_is_gone_already_is_settled(environment: Environment) -> None:
     environment.store.request_deletion(a_request())
 
-    requested_deletions.carry_out(environment, a_request())
+    topic_deletion.delete_requested(environment, a_request())
 
     assert environment.store.requested_deletions() == []

@@ -9,8 +9,8 @@ import pytest
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.state import CacheSettings
 from ha_core.model import Cluster, GatewayRecord
-from ha_core.operations.access import enforcement
-from ha_core.operations.access.enforcement import enforced
+from ha_core.operations.access import caches
+from ha_core.operations.access.caches import enforced
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
@@ -24,7 +24,7 @@ CHANGED_US = 1_000_000
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """With two live gateways."""
-    monkeypatch.setattr(enforcement, "WAIT_S", 0.5)
+    monkeypatch.setattr(caches, "WAIT_S", 0.5)
     made = MemoryStore()
     for name in ("gw-1", "gw-2"):
         made.client().register_gateway(GatewayRecord(id=name, host="h", port=1, node_id=1))

@@ -15,7 +15,7 @@ from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
-from ha_core.plan.facts.limits import LIMITS
+from ha_core.plan.preflight.clusters import LIMITS
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import operator

@@ -14,8 +14,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.migration.judging import scoped
-from ha_core.operations.migration.planning import MigrationBatch
+from ha_core.operations.migration.planning import MigrationBatch, scoped
 from ha_core.operations.overview.health import problems
 from ha_core.operations.proposal.proposal import Proposal
 from ha_core.operations.proposal.requests import make_request

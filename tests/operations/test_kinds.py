@@ -8,14 +8,13 @@ import pytest
 
 from ha_core.model.operation import AnyKind
 from ha_core.operations.engine.kind import Effects
-from ha_core.operations.migration.crossing.at_cuts import EndWithoutOrigin
-from ha_core.operations.migration.crossing.fence import BehindFence
+from ha_core.operations.migration.crossing.fence import BehindFence, EndWithoutOrigin
+from ha_core.operations.migration.crossing.migrate import StepsWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps
-from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin
 from ha_core.operations.mirror.linking import LinkSteps
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.switch_steps import SwitchSteps
-from ha_core.operations.running.kinds import KINDS
+from ha_core.operations.running.engine import KINDS
 from ha_core.plan.migration import crossing_stages
 from ha_core.plan.mirror import linking
 from ha_core.plan.move import planner

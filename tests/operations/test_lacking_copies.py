@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import CopiedMirror, CopiedPartition, KnownTopic, Mirror, MirrorCopies, Run
-from ha_core.operations.copies.lacking import _candidates
 from ha_core.operations.engine.environment import Environment
+from ha_core.operations.mirror.health import _candidates
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from ha_core.kafka.facts import LogEnds
-from ha_core.operations.engine.looking import logs_there
+from ha_core.operations.engine.cluster_admins import logs_there
 from ha_core.plan.absence.decision import LogHeld, Unsettled
 
 

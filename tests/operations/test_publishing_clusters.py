@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.operations.access import publishing_clusters
-from ha_core.operations.access.publishing_clusters import ClusterPublisher, PublishingClusters
+from ha_core.operations.access import publishing
+from ha_core.operations.access.publishing import ClusterPublisher, PublishingClusters
 from ha_core.operations.clusters.registered import add_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.platform.changing import put
@@ -132,7 +132,7 @@ def test_a_cluster_that_did_not_answer_is_tried_again_later(
     stack: Stack,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(publishing_clusters, "AGAIN_S", 0.0)
+    monkeypatch.setattr(publishing, "AGAIN_S", 0.0)
     register(registry, "east", NOWHERE)
     assert publisher.look(environment) == []
     register(registry, "east", bootstrap(stack, "east"))

@@ -11,8 +11,8 @@ import pytest
 
 from ha_core.datacache.core.source import Changes, Row
 from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
-from ha_core.operations.access import publishing_quotas
-from ha_core.operations.access.publishing_quotas import PublishingQuotas, QuotaPublisher
+from ha_core.operations.access import publishing
+from ha_core.operations.access.publishing import PublishingQuotas, QuotaPublisher
 from ha_core.platform.changing import Edit, put
 from ha_core.platform.kinds.quotas import QuotaEntry
 from ha_core.platform.kinds.users import UserEntry
@@ -124,7 +124,7 @@ def test_another_publisher_continues_after_a_crash_anywhere(
     platform: PublishedPlatform, store: MemoryStore, written: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a process that dies after so many of its writes
-    monkeypatch.setattr(publishing_quotas, "AT_ONCE", 1)
+    monkeypatch.setattr(publishing, "AT_ONCE", 1)
     platform.limit(ALICE, ORDERS)
     platform.publisher().look(store)
     platform.limit(TOOL, QuotaEntity("a"), rate=5)

@@ -8,8 +8,7 @@ import pytest
 
 from ha_core.model import Extent, LastSequences, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
 from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.operations.migration.judging import Moving
-from ha_core.operations.migration.planning import _bytes
+from ha_core.operations.migration.planning import Moving, _bytes
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.clusters import Facts, GroupFacts, PartitionEnds, ProducerFacts, TopicFacts
 from ha_core.plan.migration.crossing import open_change, propose_change, settle_change

@@ -9,10 +9,9 @@ import pytest
 
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import KnownGroup, Mirror, SyncFinding, UserBindings
-from ha_core.operations.copies.syncing.by_hand import MirrorsSynced, sync_mirrors
 from ha_core.operations.copies.syncing.groups import Memory
 from ha_core.operations.copies.syncing.pair import Synced
-from ha_core.operations.copies.syncing.passes import sync
+from ha_core.operations.copies.syncing.passes import MirrorsSynced, sync, sync_mirrors
 from ha_core.operations.copies.syncing.topics import become_writers
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ha_core.kafka.errors import UnsupportedByClusterError
-from ha_core.operations.clusters.transactions import HANGING_S, MAX_ASKED, MAX_NAMED, Transactions
+from ha_core.operations.clusters.collect_facts import HANGING_S, MAX_ASKED, MAX_NAMED, Transactions
 from ha_core.plan.facts.clusters import ProducerFacts
 
 NOW_MS = 10_000_000

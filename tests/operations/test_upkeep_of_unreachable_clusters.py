@@ -10,7 +10,7 @@ from ha_core.operations.absence.returned import check_origins
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.masking import mask_cluster
 from ha_core.operations.clusters.registered import declare_usage
-from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+from ha_core.operations.copies.syncing.passes import sync_mirrors
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.aging import age

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
 from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
 from ha_core.operations.engine.environment import Environment  # noqa: E402
-from ha_core.operators.approval import ApproveOperator  # noqa: E402
+from ha_core.operators.dags import ApproveOperator  # noqa: E402
 from ha_core.store.errors import StoreUnavailableError  # noqa: E402
 from stack.memory_store import MemoryStore  # noqa: E402
 

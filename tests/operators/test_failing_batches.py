@@ -23,7 +23,7 @@ from ha_core.operators.migration import MigrateBatchOperator  # noqa: E402
 from ha_core.operators.outcome import TOLD  # noqa: E402
 from ha_core.operators.switch import SwitchBatchOperator  # noqa: E402
 from ha_core.plan.facts.verdict import Verdict, error  # noqa: E402
-from ha_core.plan.mirror.copy_findings import copies_damaged, copies_differ, not_compared  # noqa: E402
+from ha_core.plan.move.step_verdicts import copies_damaged, copies_differ, not_compared  # noqa: E402
 from tests.kit.operations import a_switch  # noqa: E402
 
 REQUEST = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")

@@ -19,9 +19,9 @@ from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFind
 from ha_core.operations.absence import reconciling  # noqa: E402
 from ha_core.operations.absence.reconciled import Reconciled  # noqa: E402
 from ha_core.operations.copies.comparing import MirrorsCompared  # noqa: E402
-from ha_core.operations.copies.syncing import by_hand  # noqa: E402
-from ha_core.operations.copies.syncing.by_hand import MirrorsSynced  # noqa: E402
+from ha_core.operations.copies.syncing import passes  # noqa: E402
 from ha_core.operations.copies.syncing.pair import Synced  # noqa: E402
+from ha_core.operations.copies.syncing.passes import MirrorsSynced  # noqa: E402
 from ha_core.operations.engine.errors import RefusedError  # noqa: E402
 from ha_core.operations.mirror import linking, throttling, unlinking  # noqa: E402
 from ha_core.operations.mirror.linking import LinkProposal  # noqa: E402
@@ -190,7 +190,7 @@ def test_findings_that_a_sync_leaves_to_operators_are_in_the_first_line_of_dry_r
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:
     found = MirrorsSynced((Synced("east", "west", "topics", "", 1, (), (LATER, GONE)),), dry_run)
-    monkeypatch.setattr(by_hand, "sync_mirrors", lambda *_: found)
+    monkeypatch.setattr(passes, "sync_mirrors", lambda *_: found)
     context, pushed = running(monkeypatch, SyncMirrorsOperator)
     task = SyncMirrorsOperator(task_id="work", topics=[], target="", dry_run=dry_run)
     with nullcontext() if dry_run else pytest.raises(AirflowFailException):

@@ -30,7 +30,7 @@ AWAY = {**WORST, "partition": None, "difference": None, "error": "Cluster west: 
 
 def judged(monkeypatch: pytest.MonkeyPatch, summary: dict[str, Any]) -> list[str]:
     """The result that the task reports."""
-    from ha_core.operators.comparing import MirrorsEqualOperator
+    from ha_core.operators.mirrors import MirrorsEqualOperator
 
     task, said = MirrorsEqualOperator(task_id="verdict"), list[str]()
     assert task.proposal_of == "compare"

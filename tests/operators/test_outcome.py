@@ -10,11 +10,11 @@ import pytest
 from ha_core.model import HistoryEntry, MoveRequest, Scope
 from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
 from ha_core.operations.move.outcome import CUT_OVER, of_copies
-from ha_core.operations.move.verifying import compared_words
+from ha_core.operations.move.switch_mirrors import compared_words
 from ha_core.operations.proposal.proposal import Proposal
 from ha_core.operations.running.whole_cluster import ClusterProposal
 from ha_core.plan.facts.verdict import error, info, warning
-from ha_core.plan.mirror.copy_findings import copies_differ
+from ha_core.plan.move.step_verdicts import copies_differ
 from tests.dags import airflow_home
 from tests.kit.operations import a_switch
 

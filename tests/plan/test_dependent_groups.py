@@ -6,7 +6,7 @@ from ha_core.model import Cluster, Crossing, Group, MoveRequest, MoveSet, Scope,
 from ha_core.plan.facts.clusters import Facts
 from ha_core.plan.move.closure import Closure, users_at
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
-from ha_core.plan.preflight.dependents import DependentsCase
+from ha_core.plan.preflight.groups import DependentsCase
 
 SINCE = "2026-01-01T00:00:00Z"
 

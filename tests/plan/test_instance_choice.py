@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Scope, Usage, Use, UserBindings
-from ha_core.plan.move.instance_choice import choose
+from ha_core.plan.move.users import choose
 
 NOW = "2026-06-01T00:00:00Z"
 LAST_WEEK, TODAY = "2026-05-20T00:00:00Z", "2026-05-31T20:00:00Z"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.plan.facts.limits import LIMITS, narrower
 from ha_core.plan.mirror.linking import LINK_RULES
+from ha_core.plan.preflight.clusters import LIMITS, narrower
 from tests.plan.preflight_case import SOUND
 
 EAST = dict.fromkeys(LIMITS, "1000")

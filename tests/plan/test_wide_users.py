@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ha_core.model import Cluster, Usage, Use, View
-from ha_core.plan.move.wide_users import SHARED, WIDE, widths
+from ha_core.plan.move.users import SHARED, WIDE, widths
 
 VIEW = View(clusters={"east": Cluster(name="east", bootstrap="h:1", super_users=("root",))})
 

@@ -28,7 +28,7 @@ from tests.system.watching import acked, assert_ascending, given, led_from
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
-        "ha_core/operations/migration/crossing/without_origin.py",
+        "ha_core/operations/migration/crossing/migrate.py",
         "ha_core/operations/absence",
         "ha_core/operations/absence/given_up.py",
     ),

@@ -22,7 +22,7 @@ pytestmark = [
     pytest.mark.stack,
     pytest.mark.long(
         "ha_core/plan/preflight/partitions.py",
-        "ha_core/operations/migration/crossing/at_cuts.py",
+        "ha_core/operations/migration/crossing/fence.py",
         "ha_core/operations/move/fenced_reads.py",
     ),
 ]

@@ -26,7 +26,7 @@ pytestmark = [
     pytest.mark.long(
         "ha_core/plan/routing/resolve.py",
         "ha_core/plan/move/closure.py",
-        "ha_core/plan/move/instance_choice.py",
+        "ha_core/plan/move/users.py",
         "ha_core/model/instance.py",
         "gateway/session/routes.py",
     ),

@@ -16,7 +16,7 @@ from ha_core.operations.access.bindings_file import Declared
 from ha_core.operations.clusters import registered
 from ha_core.operations.proposal.usage import forget_usage
 from ha_core.plan.access.usage_age import by_instance, churning
-from ha_core.plan.move.wide_users import widths
+from ha_core.plan.move.users import widths
 from ha_core.present.moves import single_page
 from ha_core.present.page import Marked
 from ha_core.present.state import bindings_page, bindings_plan_page, forgotten_page, usage_page, wide_users_page

@@ -1,7 +1,8 @@
-"""`mirror link`, `throttle`, `sync`, `unlink`, `reconcile`, and `mirrors`: topics copied to another cluster."""
+"""`mirror link`, `throttle`, `sync`, `verify`, `unlink`, `reconcile`; `mirrors`: topics copied to another cluster."""
 
 from __future__ import annotations
 
+import secrets
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -20,14 +21,15 @@ from ha_core.cli.command import (
     code_of,
     command,
     of_report,
+    of_reports,
     option,
 )
 from ha_core.cli.exits import ATTENTION, SUCCESS
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.clusters.mirrors import mirrors_now, synced
-from ha_core.operations.copies.comparing import verify_of
-from ha_core.operations.copies.syncing.by_hand import sync_mirrors
+from ha_core.operations.copies.comparing import SAMPLE, compare_mirrors, verify_of
+from ha_core.operations.copies.syncing.passes import sync_mirrors
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle
@@ -35,8 +37,8 @@ from ha_core.operations.mirror.unlinking import judged, unlink
 from ha_core.operations.overview.health import left_behind
 from ha_core.plan.facts.verdict import listed
 from ha_core.present.mirror_picture import document, svg
-from ha_core.present.mirrors import below_mirrors, mirrors_page, reconciled_page, synced_page
-from ha_core.present.moves import batches_page, startable_page
+from ha_core.present.mirrors import below_mirrors, compared_page, mirrors_page, reconciled_page, synced_page
+from ha_core.present.moves import startable_page
 
 Topics = Annotated[list[str], Argument(metavar="TOPIC…", help="Names.")]
 TopicPatterns = Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")]
@@ -98,12 +100,7 @@ def end(
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
     session.confirm(yes, f"End the mirrors of {listed(topics)} in {target}{further}?")
-    reports = unlink(session.environment, topics, target, reason, delete_copy)
-    if len(reports) == 1:
-        return of_report(reports[0])
-    code = code_of(*reports)
-    document = {"batches": reports, "result": "failed" if code else "succeeded"}
-    return CommandResult(document, batches_page(reports, {}), code)
+    return of_reports(unlink(session.environment, topics, target, reason, delete_copy))
 
 
 @command(
@@ -168,3 +165,19 @@ def show(
         picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
         page.append(f"picture: {picture.resolve()}")
     return CommandResult(found.rows, page)  # `status` has the totals and further findings
+
+
+@command(
+    "mirror verify", "Compare copies with their sources, record by record; exit code 6 if any differ or are missing."
+)
+def verify(
+    session: CommandRun,
+    topics: Annotated[list[str], Argument(metavar="TOPIC…", help="Names or patterns.")],
+    target: Annotated[str, option("Cluster that has the copies, where a topic has several.", "--to")] = "",
+    sample: Annotated[bool, option("Compare only a sample of the offset ranges.", "--sample")] = False,
+    share: Annotated[float, option("Share of the ranges that a sample compares.", min=0.0, max=1.0)] = SAMPLE,
+    seed: Annotated[int | None, option("Seed of the sample. Default: a new one each time.")] = None,
+) -> CommandResult:
+    by = secrets.randbits(31) if seed is None else seed
+    found = compare_mirrors(session.environment, topics, target, share if sample else 1.0, by)
+    return CommandResult(found, compared_page(found), SUCCESS if found.equal else ATTENTION)

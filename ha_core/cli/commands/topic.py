@@ -9,7 +9,16 @@ from typing import Annotated
 from rich.text import Text
 from typer import Argument
 
-from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, Yes, code_of, command, of_report, option
+from ha_core.cli.command import (
+    CommandResult,
+    CommandRun,
+    DryRun,
+    Reason,
+    Yes,
+    command,
+    of_reports,
+    option,
+)
 from ha_core.cli.output import COLOURS
 from ha_core.model import Extent, Topic
 from ha_core.model.shown import shown
@@ -18,8 +27,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.plan.facts.verdict import listed
-from ha_core.present.moves import batches_page
-from ha_core.present.topics import deletion_page
+from ha_core.present.lifecycle import deletion_page
 
 BAR_CELLS = 40
 FILLS = "█▓▒░▚▤"
@@ -64,13 +72,7 @@ def delete_now(
     question = f"Delete {listed(proposal.topics)} with all records, for good?"
     if answer := session.judge(proposal, deletion_page(proposal), question, dry_run, yes):
         return answer
-    reports = delete(session.environment, topics, reason, accept_away)
-    if len(reports) == 1:
-        return of_report(reports[0])
-    code = code_of(*reports)
-    return CommandResult(
-        {"batches": reports, "result": "failed" if code else "succeeded"}, batches_page(reports, {}), code
-    )
+    return of_reports(delete(session.environment, topics, reason, accept_away))
 
 
 def _title(topic: Topic, revision: int) -> Text:

@@ -11,11 +11,10 @@ from ha_core.model import KnownTopic, Lock, Topic, View
 from ha_core.model.operation import SingleKind
 from ha_core.operations.clusters.inventory import commits
 from ha_core.operations.clusters.registered import references, running_operations
-from ha_core.operations.engine.cluster_admins import answering, no_such_cluster
+from ha_core.operations.engine.cluster_admins import answering, no_such_cluster, presence
 from ha_core.operations.engine.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.looking import presence
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, is_pattern, parse_topic

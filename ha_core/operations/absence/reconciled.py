@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,9 +15,9 @@ LOGIN = "LOGIN.properties"
 """Stands for a file with a client's security settings for a cluster that needs one; they are unknown here."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Reconciled:
-    """The result for a cluster's tails."""
+    """The result for a cluster's tails, so far."""
 
     cluster: str
     bootstrap: str = ""
@@ -26,12 +25,12 @@ class Reconciled:
     mirrored: tuple[str, ...] = ()
     """Topics that are mirrored to it from now on; in a dry run those that would be."""
     dry_run: bool = False
-    not_mirrored: Mapping[str, str] = field(default_factory=dict)
+    not_mirrored: dict[str, str] = field(default_factory=dict)
     """Topic → why it is not mirrored."""
     put_off: tuple[str, ...] = ()
     """Texts about topics that a repetition has to reconcile."""
     reports: tuple[Report, ...] = ()
-    compared: Mapping[str, MirrorsCompared] = field(default_factory=dict)
+    compared: dict[str, MirrorsCompared] = field(default_factory=dict)
     """Topic → the comparison with its copy, below the mirrored end."""
     security: str = NO_PROFILE
     """The name of the cluster's security profile."""

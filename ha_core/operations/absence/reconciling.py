@@ -13,23 +13,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.tails import Counted, count
-from ha_core.kafka.verifying import copies_of
+from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View
 from ha_core.model.operation import Verify
-from ha_core.operations.absence.below_tails import compare_below
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Reconciled, summary_of
-from ha_core.operations.copies.comparing import MirrorsCompared
+from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage
 from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
-from ha_core.operations.engine.cluster_admins import admin_of, no_such_cluster
+from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_there, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.engine.looking import LOOK_S, logs_there
 from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
-from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.report import report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import LogHeld, Presence, State, compare, out_of_service, settled
 from ha_core.plan.absence.reconciled import (
@@ -90,14 +89,16 @@ def reconcile(
             f"No switch has moved {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
             "Correct the name."
         )
+    found = Reconciled(cluster, registered.bootstrap, security=registered.security)
     if not tails:
-        return Reconciled(cluster, registered.bootstrap, security=registered.security)
-    work = _Reconciling(environment, view, registered, reason, verify, dry_run)
+        return found
+    found.dry_run = dry_run
+    work = _Reconciling(environment, view, registered, reason, verify, found)
     for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
         try:
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
-            earlier = listed(one.operation for one in work.result().reports)
+            earlier = listed(one.operation for one in found.reports)
             done = f" Earlier operations stay in force: operations {earlier}." if earlier else ""
             if gone.cluster != cluster:
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
@@ -105,7 +106,7 @@ def reconcile(
             if done:
                 raise StepFailedError(away.words + done, [away]) from gone
             raise unchanged(away.words, [away]) from gone
-    return work.result()
+    return found
 
 
 def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
@@ -134,31 +135,11 @@ def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str
 
 class _Reconciling:
     def __init__(
-        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, dry_run: bool
+        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, into: Reconciled
     ) -> None:
+        """:param into: gets the outcome of each tail."""
         self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
-        self._dry_run = dry_run
-        self._cluster, self._admin = cluster, environment.admin(cluster)
-        self._found = list[TailFound]()
-        self._mirrored = list[str]()
-        self._not_mirrored: dict[str, str] = {}
-        self._put_off = list[str]()
-        self._reports = list[Report]()
-        self._compared: dict[str, MirrorsCompared] = {}
-
-    def result(self) -> Reconciled:
-        return Reconciled(
-            self._cluster.name,
-            self._cluster.bootstrap,
-            tuple(self._found),
-            tuple(self._mirrored),
-            self._dry_run,
-            self._not_mirrored,
-            tuple(self._put_off),
-            tuple(self._reports),
-            self._compared,
-            self._cluster.security,
-        )
+        self._cluster, self._admin, self._into = cluster, environment.admin(cluster), into
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
         if tail.counted is not None and any(part.records is None for part in tail.partitions.values()):
@@ -180,20 +161,20 @@ class _Reconciling:
             mirror = mirror and first
             found = [TailFound.of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: continuing without a count: {error}")
-        self._found += found
+        self._into.found += tuple(found)
         whole = all(settled(one.outcome, "tail", accepted=False) for one in found)
         done = all(settled(one.outcome, "tail", accept_loss) for one in found)
         bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
-        if self._dry_run:
-            self._mirrored += [tail.topic] if new else []
+        if self._into.dry_run:
+            self._into.mirrored += (tail.topic,) if new else ()
             return
         if not first and whole and not new:
             return
         try:
             self._write(tail, found, bases if new else None, done)
         except (LockedError, ConflictError, RefusedError) as error:
-            self._put_off.append(f"{tail.topic}: {error}")
+            self._into.put_off += (f"{tail.topic}: {error}",)
 
     def _counted_late(self, tail: LostTail) -> LostTail:
         """The tail as uncounted, if its loss was accepted without a count and it can be counted after all; else
@@ -257,7 +238,7 @@ class _Reconciling:
             except CopyDamagedError as error:  # for the same reason it will not be reversed
                 self._environment.say(f"{tail.topic}: its mirrored records cannot be compared: {error}")
             else:
-                self._compared[tail.topic] = compared
+                self._into.compared[tail.topic] = compared
                 differing |= {partition: first for (_, partition), first in compared.differing.items()}
         return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
 
@@ -265,10 +246,10 @@ class _Reconciling:
         """First offsets of the new writer's own records; None: the mirror cannot be reversed."""
         bases, why = self._led_there(tail)
         if bases is not None and (why := self._added(tail)):
-            self._not_mirrored[tail.topic] = why
+            self._into.not_mirrored[tail.topic] = why
             return None
         if why and tail.counted is None:  # else it was reported before
-            self._not_mirrored[tail.topic] = why
+            self._into.not_mirrored[tail.topic] = why
         return bases
 
     def _added(self, tail: LostTail) -> str:
@@ -313,25 +294,26 @@ class _Reconciling:
                 ):
                     raise unchanged(f"Topic {tail.topic} has changed since it was looked at. Run it again.")
                 expected: dict[tuple[type[Document], str], int | None] = {(LostTail, tail.key): stored[1]}
-                puts = list[Document]()
+                linked: Mirror | None = None
                 if bases is not None:
                     new = reversed_mirror(old_mirror(tail), journal.operation.id, environment.now(), environment.by)
                     try:
                         prepare_reversal(environment, old_mirror(tail), bases, new, journal.still_ours)
-                        puts.append(new)
+                        linked = new
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
-                        self._not_mirrored[tail.topic] = str(error)
-                found = [*self._with_late(found)] if puts else found
-                puts.append(filled(tail, found, environment.now() if done else None))
-                seen.update(cluster=name, topic=tail.topic, tails=[one.noted for one in found], mirror=len(puts) > 1)
-                if (compared := self._compared.get(tail.topic)) is not None:
+                        self._into.not_mirrored[tail.topic] = str(error)
+                found = [*self._with_late(found)] if linked else found
+                counted = filled(tail, found, environment.now() if done else None)
+                noted = [one.noted for one in found]
+                seen.update(cluster=name, topic=tail.topic, tails=noted, mirror=linked is not None)
+                if (compared := self._into.compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
-                commit_single(journal, puts, expected, seen)
+                commit_single(journal, (counted,) if linked is None else (linked, counted), expected, seen)
             await_served(journal)
-            self._reports.append(report_of(environment, journal.operation))
-        if len(puts) > 1:
-            self._mirrored.append(tail.topic)
+            self._into.reports += (report_of(environment, journal.operation),)
+        if linked is not None:
+            self._into.mirrored += (tail.topic,)
 
     def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
         """Adds records that were appended past the gateways since the count: below the markers of the new copier they
@@ -346,3 +328,32 @@ class _Reconciling:
             every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
             end = end if late.records else one.end
             yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
+
+
+def compare_below(
+    environment: Environment,
+    cluster: Admin,
+    old: Mirror,
+    tail: LostTail,
+    bases: Mapping[int, int],
+    partitions: Collection[int],
+    verify: Verify,
+) -> MirrorsCompared:
+    """Compare a returned cluster with its copy from its log start up to its mirrored end. Changes nothing.
+
+    Both should have the mirrored records, but after an unclean election, a restored disk, or writes past the gateways a
+    log may be long enough and have other records. As the standby it would be trusted.
+
+    :param old: the mirror that was cut off.
+    :param bases: partition → the first offset that the copy got as the writer.
+    :param partitions: those of `bases` to compare.
+    :param verify: not `none`. A sample takes no longer than `SAMPLE_S`, and is the same each time.
+    :raises KafkaAdminError: a cluster does not answer.
+    :raises CopyDamagedError: the notes do not show which records were copied.
+    """
+    extent = coverage(verify, tail.key)
+    ended = {p: MirrorEnd(tail.partitions[p].mirrored, bases[p]) for p in partitions}
+    writer = admin_of(environment, tail.target)
+    planned = [PlannedComparison(old, cluster, writer, one) for one in plan_ended(cluster, writer, old, ended, extent)]
+    within_s = SAMPLE_S if verify == "sample" else None
+    return MirrorsCompared(extent, compare_all(environment, planned, extent.seed, within_s))

@@ -8,14 +8,15 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.model import Cluster, Extent, Topic, View
+from ha_core.model import Cluster, Extent, Topic
+from ha_core.operations.engine.cluster_admins import logs_there, presence
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.looking import logs_there, presence
 from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import Unsettled
 from ha_core.plan.absence.returned import Return, confirmed, look_at, read_again, unconfirmed
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.migration.aging import locked_topics
 
 
@@ -70,9 +71,15 @@ def check_origins(
         require_named(topics)
     view = environment.store.load()
     wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
-    skipped = _skipped(view, topics) if serve_skipped else []
+    chosen = [topic for name, topic in view.topics.items() if serve_skipped and chosen_by(topics, name)]
+    skipped = sorted(
+        {(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored}
+    )
     asked = {extent.cluster for _, _, extent in wanted}
-    reachable, away = _reachable(environment, view, asked | {cluster for _, cluster in skipped})
+    asked |= {cluster for _, cluster in skipped}
+    present = [*environment.pool.map(partial(presence, environment, view), sorted(asked))]
+    reachable = [one.cluster for one in present if one.permits("return")]
+    away = {one.cluster: one.words for one in present if one.cluster not in reachable}
     looks: list[tuple[Return, Extent]] = []
     put_off: list[str] = []
     for name in reachable:
@@ -81,21 +88,12 @@ def check_origins(
             looks += _look(environment, view.clusters[name], here, accept_loss, put_off) if here else ()
         except KafkaAdminError as error:
             away[name] = str(error)
-    served: dict[str, list[str]] = {}
-    for name, cluster in skipped:
-        if cluster in reachable:  # readers must not wait for one that is away
-            served.setdefault(name, []).append(cluster)
+    # Readers must not wait for a cluster that is away.
+    served = grouped((name, cluster) for name, cluster in skipped if cluster in reachable)
     found = tuple(one for one, _ in looks)
     newly_found = tuple(one for one, extent in looks if one.open and extent.found_end != one.found_end)
     reports = () if dry_run else _write(environment, found, served, reason, put_off)
     return Returned(found, away, tuple(put_off), reports, newly_found)
-
-
-def _reachable(environment: Environment, view: View, names: Collection[str]) -> tuple[list[str], dict[str, str]]:
-    """Clusters that can be asked, and why the others are not looked at."""
-    found = [*environment.pool.map(partial(presence, environment, view), sorted(names))]
-    up = [one.cluster for one in found if one.permits("return")]
-    return up, {one.cluster: one.words for one in found if one.cluster not in up}
 
 
 def _look(
@@ -117,12 +115,6 @@ def _look(
     return found
 
 
-def _skipped(view: View, topics: Collection[str]) -> list[tuple[str, str]]:
-    """(topic, cluster) of the extents that readers were to skip."""
-    chosen = (topic for name, topic in view.topics.items() if chosen_by(topics, name))
-    return sorted({(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored})
-
-
 def _write(
     environment: Environment,
     found: Iterable[Return],
@@ -130,9 +122,7 @@ def _write(
     reason: str,
     put_off: list[str],
 ) -> tuple[Report, ...]:
-    returns: dict[str, list[Return]] = {name: [] for name in served}
-    for one in found:
-        returns.setdefault(one.topic, []).append(one)
+    returns: dict[str, list[Return]] = {**{name: [] for name in served}, **grouped((one.topic, one) for one in found)}
     for name, operation in locked_topics(environment.store.locks()).items():
         if returns.pop(name, None) is not None:
             put_off.append(f"{name}: operation {operation} works on it")

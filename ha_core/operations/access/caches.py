@@ -1,15 +1,21 @@
-"""How gateways follow the platform: the state that each has in force of each kind, and read failures."""
+"""How gateways follow the platform: the state that each has in force of each kind, read failures, enforced changes.
+
+Kinds that no gateway reads are not in force.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ha_core.datacache.core.errors import UnknownNodeError
 from ha_core.datacache.status import CacheStatus, statuses
 from ha_core.datacache.zookeeper import CacheNodes
+from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
+from ha_core.plan.facts.verdict import amount, listed
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,3 +68,76 @@ def _standing(found: CacheStatus) -> CacheStanding:
 
 def _utc(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+WAIT_S = 3.0
+"""Gateways read a change within a second after the platform's service announces it."""
+PAUSE_S = 0.2
+QUOTAS, CLUSTERS = "quotas", "clusters"
+FOLLOWED = frozenset({"users", "rules", "settings", QUOTAS, CLUSTERS})
+"""Kinds that gateways enforce."""
+
+Known = Callable[[str, int], bool]
+"""Whether a kind has a change of exactly this time in the database: another database has none of its times."""
+
+
+def enforced(environment: Environment, changed_us: Mapping[str, int], known: Known) -> Iterator[str]:
+    """A sentence for each kind, after waiting a moment for gateways to follow.
+
+    :param changed_us: kind → time of its newest change.
+    """
+    deadline = environment.monotonic() + WAIT_S
+    while True:
+        live = {name: {one.id for one in workers} for name, workers in by_gateway(environment.store.gateways()).items()}
+        found = {kind: _state(environment, kind, at_us, known, live) for kind, at_us in sorted(changed_us.items())}
+        if all(state is None or len(state) == len(live) for state in found.values()):
+            break
+        if environment.monotonic() >= deadline:
+            break
+        environment.sleep(PAUSE_S)
+    for kind, state in found.items():
+        yield _sentence(kind, state, len(live))
+
+
+def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:
+    if kind not in FOLLOWED:
+        return f"{kind}: no gateway reads them from the platform."
+    if kind == CLUSTERS and not enforcing:
+        return (
+            "clusters: not in force. The platform's service (`switchyard platform serve --zookeeper …`) registers "
+            "clusters that answer, and names the others; a deleted one stays registered (`switchyard clusters remove`)."
+        )
+    if enforcing is None:
+        return f"{kind}: not in force, since {_NOBODY[kind == QUOTAS]}."
+    sentence = f"{kind}: in force at {len(enforcing)} of {amount(live, 'gateway')}"
+    if len(enforcing) == live:
+        return f"{sentence}."
+    return f"{sentence} ({listed(enforcing) or 'none'}). Others that follow read within a minute: `switchyard status`."
+
+
+_NOBODY = {
+    False: "no gateway follows this database (`platform:` in a gateway's configuration)",
+    True: "no service publishes the quotas of this database (`switchyard platform serve`)",
+}
+
+
+def _state(
+    environment: Environment, kind: str, at_us: int, known: Known, live: Mapping[str, set[str]]
+) -> list[str] | None:
+    """Gateways that enforce the change; None: none follows this database."""
+    if kind not in FOLLOWED:
+        return None
+    if kind == QUOTAS:
+        published_us = environment.store.publication().through_us
+        if not known(kind, published_us):
+            return None
+        return sorted(live) if published_us >= at_us else []
+    if kind == CLUSTERS:  # its publisher has waited until gateways serve it
+        changes = {one.platform_us for one in environment.store.clusters().values()}
+        return sorted(live) if at_us in changes else []
+    nodes = [node for one in statuses(environment.store.tree) if one.name == kind for node in one.nodes]
+    following = {node.member.node: node.published.main_us for node in nodes if known(kind, node.published.main_us)}
+    if not following:
+        return None
+    ahead = {node for node, main_us in following.items() if main_us >= at_us}
+    return sorted(name for name, workers in live.items() if workers <= ahead)

@@ -118,7 +118,7 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
     return MaskOutcome(words, report, depends)
 
 
-def _holders(environment: Environment, view: View) -> dict[str, set[str]]:
+def _holders(environment: Environment, view: View) -> dict[str, list[str]]:
     """Topic → clusters that have it; for clusters that do not answer, as last seen."""
     up = answering(environment, view.clusters.values())
 

@@ -21,6 +21,7 @@ from ha_core.model import Mirror
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import FencedOffError
 
@@ -162,11 +163,8 @@ class OwnCopies:
 
     def _read_notes(self, ids: Iterable[CopyId]) -> None:
         """Read the older part of the maps, which copiers do not keep."""
-        by_log: dict[Partition, dict[CopyId, int]] = {}
-        for id_ in ids:
-            by_log.setdefault(self._copies[id_].log, {})[id_] = 0
-        for log, since in by_log.items():
-            self._older |= self._target.read_notes(log, since, whole_map=True)
+        for log, some in grouped((self._copies[id_].log, id_) for id_ in ids).items():
+            self._older |= self._target.read_notes(log, dict.fromkeys(some, 0), whole_map=True)
 
 
 def has_all(reached: Reached | None, end: int) -> bool:
@@ -205,13 +203,10 @@ def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
     return sum(one.to_copy or 0 for one in standing.values())
 
 
-def _behind(one: CopyStatus) -> str:
-    return "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
-
-
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
         one = standing[id_]
-        return f"{id_.topic}-{id_.partition} ({one.reason or _behind(one)})"
+        behind = "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
+        return f"{id_.topic}-{id_.partition} ({one.reason or behind})"
 
     return listed(map(words, ids))

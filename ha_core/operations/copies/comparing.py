@@ -22,10 +22,10 @@ from ha_core.mirror.partition_diff import Compared, Range
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror
 from ha_core.model.operation import Verify
+from ha_core.operations.engine.cluster_admins import mirrors_by_route
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.errors import unchanged
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 SAMPLE = 0.1
 """Share of each partition, spread over its length: the default sample."""
@@ -163,17 +163,8 @@ def compare_mirrors(
     """
     extent = Coverage(share, seed)
     view = environment.store.load()
-    try:
-        mirrors = named(view.mirrors.values(), topics, target)
-    except NoSuchMirrorError as error:
-        raise RefusedError(str(error)) from error
-    for mirror in mirrors:
-        for side in (mirror.source, mirror.target):
-            if side not in view.clusters:
-                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
     planned = list[PlannedComparison]()
-    for route in dict.fromkeys((mirror.source, mirror.target) for mirror in mirrors):
-        some = [mirror for mirror in mirrors if (mirror.source, mirror.target) == route]
+    for route, some in mirrors_by_route(view, topics, target).items():
         theirs, ours = (environment.admin(view.clusters[name]) for name in route)
         planned += plan_mirrors(theirs, ours, some, extent)
     return MirrorsCompared(extent, compare_all(environment, planned, extent.seed))

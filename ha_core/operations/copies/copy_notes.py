@@ -10,7 +10,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.kafka.verifying import copies_of
-from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.notes import Notes
 from ha_core.mirror.partition_diff import visible
 from ha_core.mirror.progress import PAGE_RUNS, CopyDamagedError, Progress
 from ha_core.model import LostTail
@@ -19,6 +19,7 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE
 from ha_core.plan.preflight import PreflightCase
 
@@ -127,12 +128,12 @@ def _read(
     environment: Environment, target: Admin, copies: Collection[CopyPartition], *, whole_map: bool, timeout_s: float
 ) -> list[Notes]:
     """Read each part of the copy log once, in parallel; a part that does not exist yet has no notes."""
-    by_log: dict[Partition, dict[CopyId, int]] = {}
-    for copy in copies:
-        by_log.setdefault(copy.log, {})[copy.id] = 0
+    by_log = grouped((copy.log, copy.id) for copy in copies)
     there = target.leaderships(by_log, timeout_s)
 
     def read(log: Partition) -> Collection[Notes]:
-        return target.read_notes(log, by_log[log], whole_map, timeout_s).values() if log in there else ()
+        if log not in there:
+            return ()
+        return target.read_notes(log, dict.fromkeys(by_log[log], 0), whole_map, timeout_s).values()
 
     return [notes for some in environment.pool.map(read, by_log) for notes in some]

@@ -7,22 +7,23 @@ begun, so that no job copies from unknown offsets.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, UnsupportedByClusterError
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import Note, Notes
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.mirror.reversing import copied_below, last_mirrored, reversed_notes
 from ha_core.model import Mirror
-from ha_core.operations.copies.open_transactions import require_none_open
 from ha_core.operations.copies.syncing.topics import make_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.facts.verdict import listed
 
 OPEN_S = 5.0
 """Time limit for a transaction that is open in the new copy: only this reversal waits for it."""
@@ -84,16 +85,55 @@ def _compacted(admin: Admin, topic: str) -> bool:
 
 def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
     """The notes of each partition, with the whole map; each part of the copy log is read once."""
-    by_log: dict[Partition, list[int]] = {}
-    for partition, copy in copies.items():
-        by_log.setdefault(copy.log, []).append(partition)
-    found: dict[int, Notes] = {}
-    for log, partitions in by_log.items():
-        ids = {copies[partition].id: 0 for partition in partitions}
-        read = writer.read_notes(log, ids, whole_map=True)
-        found |= {id_.partition: notes for id_, notes in read.items()}
-    return found
+    by_log = grouped((copy.log, copy.id) for copy in copies.values())
+    read = (writer.read_notes(log, dict.fromkeys(ids, 0), whole_map=True) for log, ids in by_log.items())
+    return {id_.partition: notes for some in read for id_, notes in some.items()}
 
 
 FAILURES = (KafkaAdminError, CopyDamagedError)
 """Reasons why a mirror cannot be reversed now."""
+
+
+LOOK_S = 0.1
+
+
+def require_none_open(
+    environment: Environment, admin: Admin, partitions: Collection[Partition], wait_s: float, why: str
+) -> None:
+    """Wait until no transaction is open in logs that become copies, or are written to again.
+
+    If a topic leaves a cluster by force during a transaction, only the coordinator ends it, after its timeout. Until
+    then the marker would be written into a copy; or, if the topic returns, the client could still commit records that
+    no extent has, and the commit would be acknowledged. No client may append to these logs meanwhile.
+
+    :param why: the harm that an open one would do.
+    :raises StandsInTheWayError: one stays open.
+    """
+    deadline = environment.monotonic() + wait_s
+    while restless := sorted(key for key, ends in admin.ends(partitions).items() if ends.open_transaction):
+        if environment.monotonic() >= deadline:
+            (topic, partition), named = restless[0], listed(_open_words(admin, restless))
+            raise StandsInTheWayError(
+                admin.cluster.name,
+                f"a transaction is open in {named}, and {why}. Its coordinator ends it after its producer's "
+                f"transaction.timeout.ms; `kafka-transactions.sh --bootstrap-server {admin.cluster.bootstrap} abort "
+                f"--topic {topic} --partition {partition} --start-offset OFFSET` ends it at once. Then run this again.",
+            )
+        environment.sleep(LOOK_S)
+
+
+def _open_words(admin: Admin, partitions: Collection[Partition]) -> list[str]:
+    """With producers and offsets, if brokers list them (from 2.8 on)."""
+    try:
+        found = admin.producers(partitions)
+    except UnsupportedByClusterError:
+        found = {}
+    return [
+        f"{topic}-{partition}"
+        + "".join(
+            f" (producer {one.producer_id}, since offset {one.transaction_start_offset})"
+            for one in found.get((topic, partition), ())
+            if one.in_transaction
+        )
+        for topic, partition in partitions
+    ]

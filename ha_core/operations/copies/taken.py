@@ -16,8 +16,9 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copy_findings import copies_damaged
+from ha_core.plan.move.step_verdicts import copies_damaged
 
 NOT_BEGUN_S, NO_LOG_S = 2.0, 10.0
 """Time limits for finding a missing copy log: if the copies are empty, and if they are not. A broker that has just
@@ -90,10 +91,7 @@ def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) 
 def fence_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
     """Fence the copiers of ended mirrors: a stalled task, or one without a driver, may still copy from stale
     assignments. No process takes the copies over. Clusters that cannot be asked are reported."""
-    by_target: dict[str, list[Mirror]] = {}
-    for mirror in mirrors:
-        by_target.setdefault(mirror.target, []).append(mirror)
-    for name, some in by_target.items():
+    for name, some in grouped((mirror.target, mirror) for mirror in mirrors).items():
         results: list[tuple[str, Exception] | None]
         try:
             target = admin_of(environment, name)

@@ -14,6 +14,7 @@ from ha_core.operations.copies.syncing.rights import remove_guards
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import marked
 
@@ -58,10 +59,7 @@ def open_to_writers(journal: Journal[Any], must: bool, timeout_s: float = RULES_
 def open_ended_copies(journal: Journal[Any], mirrors: Iterable[Mirror]) -> None:
     """Remove the guards of copies whose mirror has ended, so that no ACL of ours refuses the next writer. Safe to
     repeat. A cluster that does not answer is reported; the copy job removes its guards later."""
-    by_target: dict[str, list[str]] = {}
-    for mirror in mirrors:
-        by_target.setdefault(mirror.target, []).append(mirror.topic)
-    for name, topics in by_target.items():
+    for name, topics in grouped((mirror.target, mirror.topic) for mirror in mirrors).items():
         try:
             target = admin_of(journal.environment, name)
             remove_guards(target, target.access_rules(RULES_S), topics, journal.still_ours, RULES_S)

@@ -1,4 +1,4 @@
-"""Admins of registered clusters, and the last questions to an origin that is dying."""
+"""Admins of registered clusters, looks at one that was away, and the last questions to an origin that is dying."""
 
 from __future__ import annotations
 
@@ -9,10 +9,14 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.facts import Adopted
 from ha_core.kafka.topics import TopicDescription
-from ha_core.model import Cluster, MoveRequest
+from ha_core.model import Cluster, Mirror, MoveRequest, View
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.plan.absence.decision import Log, LogHeld, Presence, Unsettled, out_of_service
+from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 PROBE_S = 3.0
 DYING_S = 2.0
@@ -29,6 +33,22 @@ def admin_of(environment: Environment, name: str) -> Admin:
     if found is None:
         raise RefusedError(f"Cluster {name} is not registered any more. Register it again: `switchyard clusters add`.")
     return environment.admin(found[0])
+
+
+def mirrors_by_route(view: View, topics: Collection[str], target: str) -> dict[tuple[str, str], list[Mirror]]:
+    """(source, target) → its mirrors of `topics`, which are names or patterns; none: all.
+
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given; a cluster is not registered.
+    """
+    try:
+        mirrors = named(view.mirrors.values(), topics, target)
+    except NoSuchMirrorError as error:
+        raise RefusedError(str(error)) from error
+    for mirror in mirrors:
+        for side in (mirror.source, mirror.target):
+            if side not in view.clusters:
+                raise RefusedError(f"Cluster {side} of the mirror {mirror.key} is not registered. Add it.")
+    return grouped(((mirror.source, mirror.target), mirror) for mirror in mirrors)
 
 
 def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:
@@ -103,3 +123,33 @@ def in_target(group: str, adopted: AdoptedGroup) -> Adopted:
 def in_origin(group: str, adopted: AdoptedGroup) -> Adopted:
     """The original members, as the origin's coordinator knows them."""
     return Adopted(group, adopted.origin_generation, {member: member for member in adopted.members})
+
+
+LOOK_S = 30.0
+
+
+def presence(environment: Environment, view: View, name: str, *, behind_mask: bool = False) -> Presence:
+    """:param behind_mask: ask the cluster even if it is masked.
+    :raises RefusedError: the executor does not have its security profile.
+    """
+    if (out := out_of_service(view, name)) is not None and not (behind_mask and out.state == "masked"):
+        return out
+    found = environment.admin(view.clusters[name]).probe(timeout_s=PROBE_S)
+    return Presence(name, "back" if found.reachable else "refuses" if found.answers else "away", found.error)
+
+
+def logs_there(admin: Admin, partitions: Collection[Partition]) -> dict[Partition, Log]:
+    """:raises KafkaAdminError: the cluster cannot be asked."""
+    there = admin.topics({topic for topic, _ in partitions}, timeout_s=LOOK_S)
+    return {key: _log(admin.cluster.name, there.get(key[0]), key[1]) for key in partitions}
+
+
+def _log(cluster: str, described: TopicDescription | None, partition: int) -> Log:
+    if described is None or partition >= described.partitions:
+        return None
+    ends = described.ends.get(partition)
+    if ends is None:
+        return Unsettled(f"no leader in {cluster} answers for it yet")
+    if not ends.replicated:
+        return Unsettled(f"its replicas in {cluster} have not caught up yet")
+    return LogHeld(ends.start, ends.log_end, ends.last_stable)

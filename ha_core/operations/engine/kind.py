@@ -1,4 +1,4 @@
-"""Base of every kind of operation: how one continues, and how it is taken back (`kinds.KINDS`).
+"""Base of every kind of operation: how one continues, and how it is taken back (`running.engine.KINDS`).
 
 Locks, epochs and reports are alike for all kinds; the engine has them.
 """
@@ -85,11 +85,12 @@ class Kind(ABC):
     """The text of the error when one of several steps has failed and the operation was undone."""
 
     @abstractmethod
-    def advance(self, journal: Journal[Any], at_once: bool = False) -> None:
-        """Continue from the stored state, to the end or until it has to wait for others.
+    def advance(self, journal: Journal[Any]) -> None:
+        """Continue from the stored state, to the end or until it has to wait for others."""
 
-        :param at_once: end a crossing now, under a fence, instead of waiting for its logs.
-        """
+    def end_now(self, journal: Journal[Any]) -> None:
+        """As `advance`, but end a crossing under a fence, instead of waiting for its logs."""
+        self.advance(journal)
 
     @abstractmethod
     def take_back(self, journal: Journal[Any], why: str) -> bool:

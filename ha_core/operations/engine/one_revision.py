@@ -123,7 +123,7 @@ class OneRevision(Kind):
 
     names = get_args(SingleKind)
 
-    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[SingleOperation]) -> None:
         if journal.operation.state == "cut":
             self.end(journal)
         elif journal.operation.state in FINAL:

@@ -54,7 +54,8 @@ class OrphanRecovery:
         return tuple(
             name
             for name, seen in self._seen.items()
-            if seen.patience_s is not None and now - seen.since >= min(seen.patience_s * 2**seen.attempts, _most(seen))
+            if (patience := seen.patience_s) is not None
+            and now - seen.since >= min(patience * 2**seen.attempts, max(LONGEST_PAUSE_S, patience))
         )
 
     def attempted(self, operation_id: str) -> None:
@@ -93,7 +94,3 @@ class OrphanRecovery:
         """Read once: each change of these topics changes the operation's document, under its epoch, too."""
         stored = self.environment.pool.map(lambda name: self.environment.store.read(Topic, name), operation.moved)
         return {topic[0].name: topic[0] for topic in stored if topic is not None}
-
-
-def _most(seen: _Orphan) -> float:
-    return max(LONGEST_PAUSE_S, seen.patience_s or 0.0)

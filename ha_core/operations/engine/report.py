@@ -1,4 +1,5 @@
-"""Proposals and results of operations: documents that are judged, shown, and passed from task to task."""
+"""Proposals and results of operations, and problems that wait for an operator: documents that are judged, shown, and
+passed from task to task."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ha_core.model.operation import ComparedCopies
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import ASKED_FOR
-from ha_core.plan.facts.verdict import Verdict, refused
+from ha_core.plan.facts.verdict import Code, Verdict, refused
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.store.errors import StoreError
 
@@ -177,3 +178,17 @@ def report_of(
     text = error or ("" if quiet else operation.result)
     stayed, compared = operation.move_evidence.stayed, operation.move_evidence.compared
     return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, stayed, compared)
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """`about` is the thing, `text` the problem, `remedy` the way out.
+
+    A problem that a verdict reports before a move has the `code` and `number` of that verdict.
+    """
+
+    about: str
+    text: str
+    remedy: str
+    code: Code | Literal[""] = ""
+    number: int | None = None

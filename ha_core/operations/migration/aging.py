@@ -20,6 +20,7 @@ from ha_core.operations.engine.one_revision import OneRevision, begin, write_map
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.migration.aging import (
     GONE,
@@ -267,9 +268,7 @@ def _deletable(
 
     :param mirrors: keys, `{topic}@{cluster that has the copy}`.
     """
-    groups: dict[tuple[str, str], set[str]] = {}
-    for name, commit in ((name, one) for (name, _), several in committed.of.items() for one in several):
-        groups.setdefault((commit.cluster, name), set()).add(commit.group)
+    groups = grouped(((one.cluster, name), one.group) for (name, _), several in committed.of.items() for one in several)
     found: dict[str, list[str]] = {}
     for cluster, there in sorted(looks.items()):
         for name, described in sorted(there.items()):
@@ -281,7 +280,7 @@ def _deletable(
             if f"{name}@{cluster}" in mirrors:
                 why = "it is the copy of a mirror: `switchyard mirrors`"
             elif len(logs) == described.partitions:
-                why = undeletable(topic, cluster, logs, groups.get((cluster, name), ()))
+                why = undeletable(topic, cluster, logs, {*groups.get((cluster, name), ())})
             if why:
                 kept[f"{name} in {cluster}"] = why
             else:
@@ -321,12 +320,11 @@ class Age(OneRevision):
 
     names = ("age",)
 
-    def advance(self, journal: Journal[SingleOperation], at_once: bool = False) -> None:
-        cluster = journal.operation.evidence.deletes_in
-        if cluster and journal.operation.state == "cut":
+    def end(self, journal: Journal[SingleOperation]) -> None:
+        if cluster := journal.operation.evidence.deletes_in:
             _end_interrupted(journal, cluster)
         else:
-            super().advance(journal, at_once)
+            super().end(journal)
 
 
 def _end_interrupted(journal: Journal[SingleOperation], cluster: str) -> None:

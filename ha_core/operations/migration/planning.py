@@ -7,34 +7,95 @@ Batches are bounded so that each of their revisions fits into one write of ZooKe
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
 from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, MoveEvidence, PlannedCuts
 from ha_core.model.portions import portions
+from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.report import BaseProposal, require_no_errors
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, by_topic
 from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
-from ha_core.operations.migration.judging import JudgedTopics, Moving, scoped
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
-from ha_core.operations.proposal.proposal import Proposal, expected_fence
+from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_trials
 from ha_core.operations.proposal.requests import make_request, migrating_topics
-from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.facts.verdict import amount, error
+from ha_core.plan.facts.clusters import Partition, TopicFacts
+from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, refused
 from ha_core.plan.migration.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
-from ha_core.plan.preflight import CUT_RULES, judge
+from ha_core.plan.move.closure import closure
+from ha_core.plan.move.partitions import of_all
+from ha_core.plan.preflight import CUT_RULES, PreflightCase, judge, preflight
 from ha_core.plan.preflight.cuts import Cuts
 from ha_core.plan.preflight.sizes import SEQUENCE_BYTES
+
+
+class Moving(NamedTuple):
+    """A topic that moves, as the origin has it."""
+
+    ahead: bool
+    """Its cuts are to be ahead; else it takes the barrier."""
+    ends: dict[int, int]
+    """Partition that moves → log end in the origin."""
+    partitions: int
+    """Number of all its partitions."""
+    producers: int
+    """Number of producers that its leaders remember, counted in each partition."""
+
+
+@dataclass
+class JudgedTopics:
+    """Verdicts, and the kind of cut of each topic, collected batch by batch: facts of all at once would be too many."""
+
+    environment: Environment
+    view: View
+    request: MoveRequest
+    verdicts: list[Verdict] = field(default_factory=list)
+    topics: dict[str, Moving] = field(default_factory=dict)
+    creates: dict[str, int] = field(default_factory=dict)
+    """Topics that are missing in the target → partitions that they get."""
+
+    def __post_init__(self) -> None:
+        self._locks = self.environment.store.locks()
+        self._gateways = self.environment.store.gateways()
+
+    @property
+    def refused(self) -> bool:
+        return refused(self.verdicts)
+
+    @property
+    def sorted_verdicts(self) -> tuple[Verdict, ...]:
+        return tuple(by_level(dict.fromkeys(self.verdicts)))
+
+    def judge(self, names: Collection[str]) -> None:
+        request, view = scoped(self.request, topics=tuple(names)), self.view
+        found, sides = closure(view, {}, request), (request.origin, request.target)
+        facts = gather(self.environment, view, sides, found.moves)
+        case = PreflightCase(view, request, found, facts, self._locks, self._gateways)
+        case = with_trials(self.environment, case, PATIENCE_S)
+        self.verdicts += preflight(case)
+        self.creates |= created(request.target, case.moves.topics, facts)
+        ahead = set(case.ahead)
+        for name in case.moves.topics:
+            here = case.here(name) or TopicFacts(exists=False)
+            moving = of_all(request, view.topics, [(name, partition) for partition in here.ends])
+            ends = {partition: here.ends[partition] for _, partition in moving}
+            self.topics[name] = Moving(name in ahead, ends, len(here.ends), here.producers)
+
+
+def scoped(request: MoveRequest, **scope: Any) -> MoveRequest:
+    """The request with other fields of its scope."""
+    return request.model_copy(update={"scope": request.scope.model_copy(update=scope)})
+
 
 TOPICS_PER_BATCH = 200
 _BYTES_PER_PARTITION = 200
@@ -164,7 +225,8 @@ def plan_migration(
     given = dict(cut_at or {})
     view = environment.store.load()
     names, left_out, whole = whole_request(environment, view, topics, origin, target, **options)
-    propose = partial(_proposal, whole, view, left_out=left_out)
+    asked = whole.model_dump(include={"origin", "target", "cut", "reason", "preparation_s", "groups"})
+    propose = partial(MigrationProposal, revision=view.revision, left_out=left_out, **asked)
     if not names:
         text = f"Nothing is to move: no topic of {origin} is named by {', '.join(topics) or 'nothing'}."
         return propose(verdicts=(error("unknown-topic", "topics", text, "Correct the names or patterns."),))
@@ -186,7 +248,10 @@ def plan_migration(
         batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
         dependents=dependents.groups,
         partitions=rows,
-        doubled=_doubled(rows),
+        doubled={
+            name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some])
+            for name, some in groupby(rows, key=attrgetter("topic"))
+        },
         creates=judged.creates,
         expected_fence=expected_fence(environment),
         verdicts=judged.sorted_verdicts,
@@ -235,12 +300,6 @@ def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
         )
 
 
-def _doubled(rows: Iterable[PartitionPlan]) -> dict[str, float | None]:
-    """:param rows: by topic."""
-    topics = groupby(rows, key=attrgetter("topic"))
-    return {name: doubled_records([(row.cut - row.end, row.rate_per_s) for row in some]) for name, some in topics}
-
-
 def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[MigrationBatch]:
     request, rates = cuts.request, cuts.rates
     runs: list[tuple[CutMode, list[str]]] = []
@@ -285,8 +344,3 @@ def _bytes(topic: Topic | None, one: Moving) -> int:
     each topic may be settled by itself; under a fence the whole batch is one revision."""
     sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
     return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
-
-
-def _proposal(request: MoveRequest, view: View, **more: Any) -> MigrationProposal:
-    asked = request.model_dump(include={"origin", "target", "cut", "reason", "preparation_s", "groups"})
-    return MigrationProposal(revision=view.revision, **asked, **more)

@@ -19,6 +19,7 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import (
+    DeletionRequest,
     Document,
     KnownGroup,
     KnownTopic,
@@ -27,6 +28,7 @@ from ha_core.model import (
     Mirror,
     SingleOperation,
     Topic,
+    UnreadableDocumentError,
     legal_name,
 )
 from ha_core.model.portions import portions
@@ -36,14 +38,16 @@ from ha_core.operations.copies.taken import fence_copiers
 from ha_core.operations.copies.writers import open_ended_copies
 from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError, StepFailedError
+from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import BaseProposal, Report, report_of
-from ha_core.plan.facts.verdict import amount, listed
+from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.migration.aging import locked_topics
 from ha_core.plan.migration.topic_deletion import DeletionFacts, TopicInCluster, judge
 from ha_core.store.commits import Key
+from ha_core.store.errors import LockedError
 
 LOOK_S = 30.0
 DELETE_S = 60.0
@@ -254,26 +258,19 @@ def _delete_in_clusters(journal: Journal[SingleOperation]) -> dict[str, str]:
     environment, evidence = journal.environment, journal.operation.evidence
     registered = environment.store.clusters()
     left = {cluster: "it did not answer when they were judged" for cluster in evidence.unasked if cluster in registered}
-    for cluster, ids in sorted(_by_cluster(evidence.doomed).items()):
+    doomed = grouped((cluster, (name, id_)) for name, held in evidence.doomed.items() for cluster, id_ in held.items())
+    for cluster, ids in sorted(doomed.items()):
         if cluster not in registered:
             continue
         try:
             with journal.step("delete-topics") as seen:
                 seen["cluster"] = cluster
                 admin = admin_of(environment, cluster)
-                deleted = admin.delete_topics(ids, journal.still_ours, DELETE_S)
+                deleted = admin.delete_topics(dict(ids), journal.still_ours, DELETE_S)
                 seen["deleted"] = list(deleted)
         except (KafkaAdminError, RefusedError) as error:
             left[cluster] = str(error)
     return left
-
-
-def _by_cluster(doomed: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, str]]:
-    found: dict[str, dict[str, str]] = {}
-    for topic, held in doomed.items():
-        for cluster, topic_id in held.items():
-            found.setdefault(cluster, {})[topic] = topic_id
-    return found
 
 
 def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
@@ -294,10 +291,8 @@ def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
         ]
         store.renew_known(KnownGroup, cluster, stale)
     up = answering(environment, view.clusters.values())
-    by_group: dict[tuple[str, str], set[tuple[str, int]]] = {}
-    for key, several in commits(environment, view, names, up).of.items():
-        for one in several:
-            by_group.setdefault((one.cluster, one.group), set()).add(key)
+    known = commits(environment, view, names, up).of.items()
+    by_group = grouped(((one.cluster, one.group), key) for key, several in known for one in several)
     for (cluster, group), keys in by_group.items():
         _forget_commits(journal, up.get(cluster), group, keys)
 
@@ -315,3 +310,53 @@ def _forget_commits(
     if kept:
         topics = listed(sorted({topic for topic, _ in kept}))
         journal.environment.say(f"group {group} keeps offsets of {topics}: its members are subscribed to it")
+
+
+TOLD_S = 60.0
+"""Time for which a refusal waits for the gateway that asked. Longer than any client waits for it."""
+
+
+def requested(environment: Environment) -> tuple[DeletionRequest, ...]:
+    """Requests to be carried out now. Refusals that no gateway has fetched are removed."""
+    requests = environment.store.requested_deletions()
+    for request in requests:
+        if request.refused and environment.age_s(request.at) > TOLD_S:
+            environment.store.settle_deletion(request.name)
+    return tuple(request for request in requests if not request.refused)
+
+
+def delete_requested(environment: Environment, request: DeletionRequest) -> str:
+    """Delete a topic on a client's request; returns the result in words.
+
+    Gateways may not run operations, so processes that recover orphans do it. Several may try at once: the locks of the
+    operation decide, and a topic that another operation has locked is tried again later.
+    """
+    store, name = environment.store, request.name
+    reason = f"user {request.user} asked gateway {request.gateway} for it (DELETE_TOPICS)"
+    try:
+        (report,) = delete(environment, [name], reason)
+    except LockedError as error:
+        return f"topic {name} is not deleted yet: {error}"
+    except UnreadableDocumentError as error:
+        # Every further try would fail like this one. The client gets neither paths nor names of other clusters.
+        why = f"this version cannot read a document about topic {name}; the log of orphan recovery names it"
+        store.request_deletion(request.changed(refused="away", why=why))
+        return f"topic {name} is not deleted: {error}"
+    except (MoveError, KafkaAdminError) as error:
+        causes = _causes(error)
+        if causes == {"gone"}:
+            store.settle_deletion(name)  # an earlier process deleted it, and died before this
+            return f"topic {name} is deleted"
+        if causes == {"busy"}:
+            return f"topic {name} is not deleted yet: {error}"
+        asked = isinstance(error, RefusedError) and "away" not in causes
+        store.request_deletion(request.changed(refused="asked" if asked else "away", why=str(error)))
+        return f"topic {name} is not deleted: {error}"
+    store.settle_deletion(name)
+    return f"topic {name}: {report.words}"
+
+
+def _causes(error: MoveError | KafkaAdminError) -> set[str]:
+    verdicts: tuple[Verdict, ...] = error.verdicts if isinstance(error, MoveError) else ()
+    errors = [one for one in verdicts if one.level == "error"]
+    return {"gone" if one.code == "unknown-topic" else one.cause for one in errors}

@@ -21,7 +21,7 @@ from ha_core.operations.engine.journal import ASKED_FOR, Journal
 from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.proposal.made_topics import with_trials
+from ha_core.operations.proposal.proposal import with_trials
 from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
@@ -172,7 +172,7 @@ class Link(MoveKind):
     names = ("link",)
     taken_back = "The link was undone: nothing is mirrored, no lock is left."
 
-    def advance(self, journal: Journal[LinkOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[LinkOperation]) -> None:
         self.take(LinkSteps(journal, "interrupted on the way back"), resume(journal.operation))
 
     def take_back(self, journal: Journal[LinkOperation], why: str) -> bool:

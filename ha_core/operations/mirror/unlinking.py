@@ -18,7 +18,6 @@ from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.takeover import CopyPartition
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror, SingleOperation, View
@@ -32,10 +31,11 @@ from ha_core.operations.engine.errors import RefusedError, StepFailedError, unch
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.clusters import is_live
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
+from ha_core.plan.mirror.linking import needed
 from ha_core.plan.mirror.syncing import homes
-from ha_core.plan.mirror.unlinking import needed
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
@@ -228,10 +228,7 @@ def _needed(environment: Environment, target: Admin, mirrors: Collection[Mirror]
 
 def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> str:
     """The copies that may be the last logs of their topics, since their sources do not answer; empty: none."""
-    by_source: dict[str, list[str]] = {}
-    for mirror in mirrors:
-        by_source.setdefault(mirror.source, []).append(mirror.topic)
-    for source, names in sorted(by_source.items()):
+    for source, names in sorted(grouped((mirror.source, mirror.topic) for mirror in mirrors).items()):
         try:
             found = admin_of(environment, source).topics(names)
             silent = sorted(name for name, one in found.items() if len(one.ends) < one.partitions)
@@ -260,10 +257,7 @@ def _at_home(environment: Environment, view: View, target: Admin, names: Collect
 
 def _copied_to(target: Admin, mirrors: Iterable[Mirror]) -> dict[str, str]:
     """Topic → id of the topic that its copiers wrote to; without topics that they have not begun or have no id for."""
-    by_log: dict[Partition, list[CopyPartition]] = {}
-    for mirror in mirrors:
-        (first,) = copies_of(mirror, 1)
-        by_log.setdefault(first.log, []).append(first)
+    by_log = grouped((first.log, first) for mirror in mirrors for first in copies_of(mirror, 1))
     found: dict[str, str] = {}
     for log in target.leaderships(by_log):
         try:

@@ -18,7 +18,7 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
 from ha_core.model.operation import Verify
-from ha_core.operations.copies.open_transactions import require_none_open
+from ha_core.operations.copies.reversal import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
@@ -27,11 +27,11 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import AnyStep, Kind, Steps
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
 from ha_core.operations.move import dependents
-from ha_core.operations.proposal.made_topics import as_made
+from ha_core.operations.proposal.proposal import as_made
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.move.bypass import past_gateways
 from ha_core.plan.move.identity_maps import pin_change, pinned_map, to_pin, unpin_change
+from ha_core.plan.move.step_verdicts import past_gateways
 
 RETURN_S, RETURN_PAUSE_S = 15.0, 0.5
 """Wait for a vanished gateway. One that returns later finds its lease replaced, and does not acknowledge requests

@@ -32,7 +32,7 @@ from ha_core.plan.facts.clusters import Partition, is_live
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.move.closure import closure, users_at
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
-from ha_core.plan.preflight.dependents import DependentsCase
+from ha_core.plan.preflight.groups import DependentsCase
 from ha_core.plan.routing.resolve import cluster_for_group
 from ha_core.store.errors import TooLargeError
 
@@ -195,7 +195,8 @@ def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
     moved, left_out, error = 0, dict[str, str](), ""
     scope, by_hand = Scope(), True
     try:
-        for operation_id in _ids(journal.operation.id):
+        first = f"{journal.operation.id}-groups"
+        for operation_id in (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1))):
             known, more = environment.operation_of(MoveOperation, operation_id), True  # a killed run may have had more
             if known is None:
                 found = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
@@ -226,11 +227,6 @@ def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
         following = _by_hand(request, scope) if by_hand else f"`switchyard history {operations[-1]}`"
         return outcome.model_copy(update={"next": following, "scope": scope.user_groups})
     return outcome
-
-
-def _ids(operation_id: str) -> tuple[str, ...]:
-    first = f"{operation_id}-groups"
-    return (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1)))
 
 
 def _begin(environment: Environment, request: MoveRequest, scope: Scope, operation_id: str) -> MoveSet:

@@ -24,7 +24,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError, StepFailedError
 from ha_core.plan.facts.clusters import Partition, PartitionEnds, ProducerFacts
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.move.bypass import past_gateways
+from ha_core.plan.move.step_verdicts import past_gateways
 
 SETTLING_PAUSE_S = 0.005
 

@@ -32,12 +32,22 @@ from ha_core.operations.engine.revisions import Touched, by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.move.copy_settings import apply_source_settings, without_settings
 from ha_core.operations.move.fenced_reads import FencedReads
-from ha_core.operations.move.made_settings import Shapes, copy_late_changes, follow_origin
-from ha_core.operations.move.mirror_reversal import reverse_all, store_unreversed, without_copy
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
-from ha_core.operations.move.verifying import compare_copies, compared_words
+from ha_core.operations.move.settings import (
+    Shapes,
+    apply_source_settings,
+    copy_late_changes,
+    follow_origin,
+    without_settings,
+)
+from ha_core.operations.move.switch_mirrors import (
+    compare_copies,
+    compared_words,
+    reverse_all,
+    store_unreversed,
+    without_copy,
+)
 from ha_core.operations.proposal.usage import counts_days
 from ha_core.plan.access.usage_age import split
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
@@ -429,7 +439,7 @@ class Switch(MoveKind):
     tasks = TASKS
     taken_back = "The operation was undone: no fence and no lock is left."
 
-    def advance(self, journal: Journal[SwitchOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[SwitchOperation]) -> None:
         if (left := _left(journal)) == UNDO:
             self.take_back(journal, "interrupted before its cut")
         else:

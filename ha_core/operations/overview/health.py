@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import (
     GatewayRecord,
     KnownTopic,
@@ -19,17 +20,18 @@ from ha_core.model.gateway import by_gateway
 from ha_core.model.usage import MAX_USERS
 from ha_core.operations.access.caches import caches
 from ha_core.operations.clusters.registered import ClusterState
+from ha_core.operations.engine.cluster_admins import answering
 from ha_core.operations.engine.creating import QUIET_S, interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.crossing.ends import overdue
-from ha_core.operations.migration.gone_topics import gone, half_deleted, waiting
 from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.reconciled import uncounted
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.abandoned import patience_s
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import amount, duration, listed
 
 WAITING_S = 900.0
@@ -119,10 +121,7 @@ def _ways_on(view: View, gone: str) -> str:
         "`switchyard mask` spares clients the waiting, also for commits that no other cluster can confirm, and "
         "`switchyard migrate-from-fault` moves its topics to another cluster."
     )
-    copies: dict[str, set[str]] = {}
-    for mirror in view.mirrors.values():
-        if mirror.source == gone:
-            copies.setdefault(mirror.target, set()).add(mirror.topic)
+    copies = grouped((one.target, one.topic) for one in view.mirrors.values() if one.source == gone)
     if not copies:
         return new_home
     ways = "; ".join(
@@ -237,12 +236,13 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
                 )
-    marked: dict[tuple[str, bool], set[str]] = {}
-    for name, _, extent in unconfirmed(view):
-        if extent.found_end is not None and extent.end is not None:
-            marked.setdefault((extent.cluster, extent.found_end > extent.end), set()).add(name)
+    marked = grouped(
+        ((extent.cluster, extent.found_end > extent.end), name)
+        for name, _, extent in unconfirmed(view)
+        if extent.found_end is not None and extent.end is not None
+    )
     for (cluster, more), names in sorted(marked.items()):
-        about, of = f"cluster {cluster}", listed(sorted(names))
+        about, of = f"cluster {cluster}", listed(dict.fromkeys(names))
         accept = "`switchyard origins check TOPIC --accept-loss`."
         if more:
             text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
@@ -280,15 +280,16 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
 def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
     """Clusters that were dead at a cut and answer again, while readers wait for their records."""
     back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
-    unread: dict[str, set[str]] = {}
-    for name, _, extent in unconfirmed(view):
-        if extent.cluster in back and extent.found_end is None and not extent.ignored:
-            unread.setdefault(extent.cluster, set()).add(name)
+    unread = grouped(
+        (extent.cluster, name)
+        for name, _, extent in unconfirmed(view)
+        if extent.cluster in back and extent.found_end is None and not extent.ignored
+    )
     for cluster, names in sorted(unread.items()):
         yield Problem(
             f"cluster {cluster}",
-            f"It was dead at a cut and answers again. Readers of {listed(sorted(names))} that are below the cut wait "
-            "until it is known where its logs end.",
+            f"It was dead at a cut and answers again. Readers of {listed(dict.fromkeys(names))} that are below the cut "
+            "wait until it is known where its logs end.",
             "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
         )
 
@@ -333,3 +334,48 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
                     f"When none of its records is needed, delete the topic in {cluster}, link it again, and reconcile "
                     "it with --accept-loss.",
                 )
+
+
+WAITS_S = 60.0
+"""A client's request for a deletion is normally taken up within a second."""
+
+
+def gone(environment: Environment, view: View) -> tuple[str, ...]:
+    """Topics with a map that no cluster has, as all of them answer now.
+
+    Clusters are asked only about topics that none was last seen to have: nearly always none.
+    """
+    store = environment.store
+    mapped = {name for name, topic in view.topics.items() if topic.mapped}
+    for cluster in view.clusters if mapped else ():
+        mapped -= store.known_names(KnownTopic, cluster)
+    if not mapped:
+        return ()
+    up = answering(environment, view.clusters.values())
+    if view.clusters.keys() - up.keys():
+        return ()  # the others may have them
+
+    def there(cluster: str) -> Collection[str]:
+        try:
+            return up[cluster].topic_ids(mapped).keys()
+        except KafkaAdminError:
+            return mapped
+
+    return tuple(sorted(mapped.difference(*environment.pool.map(there, up))))
+
+
+def half_deleted(view: View, running: Collection[str]) -> Iterator[tuple[str, str, str]]:
+    """(topic, operation, since) of topics that are deleted for clients, while no operation continues the deletion.
+
+    :param running: ids of operations.
+    """
+    for name, topic in sorted(view.topics.items()):
+        if topic.deletion is not None and topic.deletion.operation not in running:
+            yield name, topic.deletion.operation, topic.deletion.since
+
+
+def waiting(environment: Environment) -> tuple[str, ...]:
+    """Topics that clients want deleted, and whose request waits for more than `WAITS_S`."""
+    requests = environment.store.requested_deletions()
+    late = (one.name for one in requests if not one.refused and environment.age_s(one.at) > WAITS_S)
+    return tuple(sorted(late))

@@ -11,10 +11,11 @@ from ha_core.model import Identity, Operation, UserBindings, View
 from ha_core.operations.engine.creating import interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.problem import Problem
+from ha_core.operations.engine.report import Problem
 from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.access.usage_age import by_instance, churning
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.routing.resolve import cluster_for_user
 
@@ -60,13 +61,11 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
 def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
     """Client ids that no binding of an instance can match, of users with bound instances."""
     usage = {user: used for user, used in environment.store.usage().items() if user in users}
-    anew: dict[str, set[str]] = {}
-    for one in churning(by_instance(usage, users), environment.now()):
-        anew.setdefault(one.user, set()).add(one.family)
+    anew = grouped((one.user, one.family) for one in churning(by_instance(usage, users), environment.now()))
     for user, families in sorted(anew.items()):
         yield Problem(
             f"user {user}",
-            f"Its client ids {listed(sorted(families))} change at each start, so no binding of an instance matches "
+            f"Its client ids {listed(sorted({*families}))} change at each start, so no binding of an instance matches "
             "them.",
             f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
             f"user:{user} --client-ids FORM`.",

@@ -18,13 +18,13 @@ from pydantic import ValidationError
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import KnownGroup, KnownTopic, MoveRequest, Scope, UserBindings, View, legal_name
+from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.looking import presence
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.move.closure import users_at
-from ha_core.plan.move.instance_choice import choose
+from ha_core.plan.move.users import choose
 
 FORMS = "user:NAME, user:NAME+INSTANCE, user:NAME#TOPIC, user:NAME##GROUP, topic:NAME or topic:NAME:0,4-7"
 CHOICE = "+#"

@@ -3,13 +3,13 @@
 The state of an interrupted run is in its documents, never in memory. After `cut` there is only forward; before it the
 plan of the kind decides whether there is a way back, and which (`plan/move/planner`, `plan/migration/crossing_stages`).
 
-An operation's kind (`kinds`) performs it, by the planner's steps. The engine holds it meanwhile, completes others when
+An operation's kind (`KINDS`) performs it, by the planner's steps. The engine holds it meanwhile, completes others when
 a step needs that, and reports.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -22,9 +22,16 @@ from ha_core.operations.engine.creating import Startable, await_free, begin, int
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal, holding
+from ha_core.operations.engine.kind import Kind
+from ha_core.operations.engine.one_revision import OneRevision
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.running.kinds import KINDS
+from ha_core.operations.migration.aging import Age
+from ha_core.operations.migration.crossing.migrate import Migrate
+from ha_core.operations.migration.topic_deletion import Delete
+from ha_core.operations.mirror.linking import Link
+from ha_core.operations.mirror.unlinking import Unlink
+from ha_core.operations.move.switch_steps import Switch
 from ha_core.plan.engine.abandoned import AT_ONCE_S
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import Verdict
@@ -34,6 +41,10 @@ FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
 """Errors that keep an operation from continuing. Anything else is a defect."""
 BEGUN_S = 2.0
 """Longer than the time from an operation's beginning until its command holds it."""
+_KINDS: tuple[type[Kind], ...] = (OneRevision, Age, Unlink, Delete, Switch, Migrate, Link)
+"""A later kind overrides names of an earlier one."""
+KINDS: Mapping[str, Kind] = {name: kind() for kind in _KINDS for name in kind.names}
+"""The only place that maps an operation to its effects."""
 
 
 def start(
@@ -234,8 +245,9 @@ def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:
 
 def _to_the_end(journal: Journal[Any], at_once: bool = False) -> Report:
     failure, verdicts = "", tuple[Verdict, ...]()
+    kind = KINDS[journal.operation.kind]
     try:
-        KINDS[journal.operation.kind].advance(journal, at_once)
+        (kind.end_now if at_once else kind.advance)(journal)
     except FAILURES as error:
         failure, verdicts = str(error), error.verdicts if isinstance(error, MoveError) else ()
     return report_of(journal.environment, journal.operation, failure, verdicts)

@@ -18,7 +18,7 @@ from typing import Any
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.helper_process import say, serve
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
-from ha_core.operations.migration import requested_deletions
+from ha_core.operations.migration import topic_deletion
 from ha_core.operations.proposal.usage import expire_usage
 from ha_core.operations.running import engine
 from ha_core.store.errors import StoreError
@@ -46,7 +46,7 @@ def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
         while True:
             try:
                 due = recovery.look()
-                asked = requested_deletions.due(environment)
+                asked = topic_deletion.requested(environment)
             except StoreError as error:
                 _log.warning("operations could not be looked at: %s", error)
                 due, asked = (), ()
@@ -55,7 +55,7 @@ def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
                     busy[name] = pool.submit(engine.resume_orphan, recovery, name)
             for request in asked:
                 if request.name not in deleting:
-                    deleting[request.name] = pool.submit(requested_deletions.carry_out, environment, request)
+                    deleting[request.name] = pool.submit(topic_deletion.delete_requested, environment, request)
             for name in [name for name, work in deleting.items() if work.done()]:
                 say(topic=name, outcome=_outcome(deleting.pop(name)))
             for name in [name for name, work in busy.items() if work.done()]:

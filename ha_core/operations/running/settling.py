@@ -18,7 +18,7 @@ from ha_core.operations.engine.errors import MoveError
 from ha_core.operations.engine.kind import WaitingProgress
 from ha_core.operations.move.dependents import failure
 from ha_core.operations.running import engine
-from ha_core.operations.running.kinds import KINDS
+from ha_core.operations.running.engine import KINDS
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import StoreError
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.model import Identity, Usage, View
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.routing.resolve import cluster_for_group, cluster_for_topic
 
 
@@ -33,13 +34,9 @@ class Affected:
         return {"written": [*self.written], "older": [*self.older], "groups": [*self.groups], "users": users}
 
 
-def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Topic → clusters that have it. `topics`: cluster → its topics."""
-    holders: dict[str, set[str]] = {}
-    for cluster, names in topics.items():
-        for name in names:
-            holders.setdefault(name, set()).add(cluster)
-    return holders
+    return grouped((name, cluster) for cluster, names in topics.items() for name in names)
 
 
 def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapping[str, Collection[str]]) -> Affected:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 from ha_core.model import LostTail, Mirror, Topic
 from ha_core.model.extent import live
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 
 TailOutcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
@@ -62,11 +63,8 @@ class TailFound(NamedTuple):
 
 def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
     """Cluster → its tails that are not counted."""
-    found: dict[str, list[LostTail]] = {}
-    for tail in sorted(tails, key=lambda one: (one.cluster, one.topic)):
-        if tail.counted is None:
-            found.setdefault(tail.cluster, []).append(tail)
-    return found
+    in_order = sorted(tails, key=lambda one: (one.cluster, one.topic))
+    return grouped((tail.cluster, tail) for tail in in_order if tail.counted is None)
 
 
 def counted_before(tail: LostTail) -> Iterator[TailFound]:

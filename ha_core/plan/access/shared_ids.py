@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ha_core.plan.facts.grouping import grouped
+
 IDLE_MS = 15_000
 """A connection idle this long is not in use: consumers poll, and group members send heartbeats."""
 
@@ -25,10 +27,8 @@ def in_use(row: Mapping[str, Any]) -> bool:
 
 def shared_ids(connections: Iterable[Mapping[str, Any]]) -> Iterator[SharedId]:
     """:param connections: only those in use, since a client that has moved leaves idle ones behind."""
-    places: dict[tuple[str, str], set[str]] = {}
-    for row in connections:
-        if row["user"] and row["client_id"]:
-            places.setdefault((row["user"], row["client_id"]), set()).add(row["address"])
+    named = (row for row in connections if row["user"] and row["client_id"])
+    places = grouped(((row["user"], row["client_id"]), row["address"]) for row in named)
     for (user, client_id), addresses in sorted(places.items()):
-        if len(addresses) > 1:
-            yield SharedId(user, client_id, tuple(sorted(addresses)))
+        if len({*addresses}) > 1:
+            yield SharedId(user, client_id, tuple(sorted({*addresses})))

@@ -32,7 +32,7 @@ class ClusterFacts:
     topic_defaults: Mapping[str, str] = field(default_factory=dict)
     """Brokers' defaults of relevant topic settings; empty: not known."""
     limits: Mapping[str, str] = field(default_factory=dict)
-    """Values of the settings in `plan/facts/limits`; empty: not known."""
+    """Values of the settings in `plan/preflight/clusters`; empty: not known."""
 
 
 class Replicas(NamedTuple):

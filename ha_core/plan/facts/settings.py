@@ -241,7 +241,7 @@ def _due(
     for key, (value, own, _) in sorted(source.items()):
         if value is None or named(key, excluded):
             continue
-        wanted = _fitted(value, replication) if key == MIN_IN_SYNC else value
+        wanted = str(min(int(value), replication)) if key == MIN_IN_SYNC and value.isdecimal() else value
         there = _UNKNOWN if target is None else target.get(key)
         if own and there is None and complete:
             unknown.append(key)
@@ -295,10 +295,6 @@ def _translated(source: Settings, target: Settings | None) -> dict[str, TopicSet
         if key not in target:
             found.pop(key, None)
     return found
-
-
-def _fitted(in_sync: str, replication: int) -> str:
-    return str(min(int(in_sync), replication)) if in_sync.isdecimal() else in_sync
 
 
 def _policies(value: str) -> frozenset[str]:

@@ -16,7 +16,6 @@ from ha_core.model.extent import Extents, live
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.engine.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
-from ha_core.plan.migration.cuts import forced_cut
 from ha_core.plan.mirror.standby import switched
 
 MAX_EXTENTS_BELOW = 2_000
@@ -77,7 +76,7 @@ def _mirror(operation: MoveOperation, view: View, topic: str) -> Mirror:
     return mirror
 
 
-def planned_to_copy(
+def to_copy(
     operation: MoveOperation,
     where: str,
     before: Extents,
@@ -86,15 +85,28 @@ def planned_to_copy(
     copy: CopyFacts | None,
     most: int,
 ) -> Extents:
-    """The map of a partition whose copy is complete: readers use the origin only for extents beyond `most`.
+    """The map of a partition that goes to its copy, whose cluster becomes the writer. Readers use the origin only for
+    extents beyond `most`; if it is dead, for none.
 
-    :param at: client offset of the cut, the origin's log end.
+    :param at: client offset of the cut.
+    :param most: maximum number of the copy's extents in the map.
     :raises MoveDamagedError: the copy's records are not known, or the map would be wrong.
     """
     if copy is None:
         raise MoveDamagedError(f"{where}: the records of its copy in {operation.request.target} are not known")
     try:
-        after = _switched(operation, before, copy, at, found, most)
+        after = switched(
+            before,
+            *operation.route,
+            copy.runs,
+            at,
+            found.target,
+            most,
+            whole=copy.whole,
+            source_start=found.origin_start,
+            copy_start=found.target_start,
+            deleted_below=found.deleted_below,
+        )
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     return require_sound(where, after)
@@ -105,39 +117,6 @@ def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
     origin = operation.request.origin
     ended = sorted(operation.evidence.ended.items())
     return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
-
-
-def forced_to_copy(
-    operation: MoveOperation, where: str, before: Extents, found: PartitionEnds, copy: CopyFacts, most: int
-) -> Extents:
-    """The map of a partition whose origin is dead: readers use the copy, and its cluster becomes the writer.
-
-    :param most: maximum number of the copy's extents in the map.
-    :raises MoveDamagedError: the map would be wrong.
-    """
-    at, _ = forced_cut(live(before), found, copy.mirrored, operation.request.max_rate_records_s)
-    try:
-        after = _switched(operation, before, copy, at, found, most)
-    except ValueError as error:
-        raise MoveDamagedError(f"{where}: {error}") from error
-    return require_sound(where, after)
-
-
-def _switched(
-    operation: MoveOperation, before: Extents, copy: CopyFacts, at: int, found: PartitionEnds, most: int
-) -> Extents:
-    return switched(
-        before,
-        *operation.route,
-        copy.runs,
-        at,
-        found.target,
-        most,
-        whole=copy.whole,
-        source_start=found.origin_start,
-        copy_start=found.target_start,
-        deleted_below=found.deleted_below,
-    )
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
@@ -157,23 +136,28 @@ def lost_tail(
 
     :param before: the partitions' maps below the cut.
     """
-    origin, target = operation.route
+    origin = operation.request.origin
     most = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
     tails = {
         partition: _tail(before[partition], origin, copy.mirrored, most) for partition, copy in sorted(copies.items())
     }
+    return tail_of(operation, mirror, operation.started, tails)
+
+
+def tail_of(operation: MoveOperation, mirror: Mirror, since: str, partitions: Mapping[int, Tail]) -> LostTail:
+    """The lost tail in the source of a mirror that the operation has ended."""
     return LostTail(
-        key=LostTail.key_of(mirror.topic, origin, operation.id),
+        key=LostTail.key_of(mirror.topic, mirror.source, operation.id),
         topic=mirror.topic,
-        cluster=origin,
-        target=target,
+        cluster=mirror.source,
+        target=mirror.target,
         operation=operation.id,
-        since=operation.started,
+        since=since,
         link=mirror.link,
         log=mirror.log,
         log_partitions=mirror.log_partitions,
         **mirror.policy,
-        partitions=tails,
+        partitions=dict(partitions),
     )
 
 

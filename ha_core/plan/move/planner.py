@@ -57,12 +57,11 @@ from ha_core.plan.facts.clusters import CopyFacts, Ends, Partition, Producers
 from ha_core.plan.migration.cuts import forced_cut
 from ha_core.plan.mirror.copies import (
     copied_producers,
-    forced_to_copy,
     held,
     left_to_origin,
     let_go,
     lost_tail,
-    planned_to_copy,
+    to_copy,
 )
 from ha_core.plan.mirror.standby import MAX_COPIED_EXTENTS, regained
 from ha_core.plan.move.carry_over import carry_sequences, come_back, compose_aliases, leave_by_force
@@ -330,11 +329,10 @@ def _cut_partition(
     request, found = operation.request, ends[topic, partition]
     where, current = f"topic {topic} partition {partition}", live(before)
     known_end: int | None = None
-    if request.mode == "forced" and copy is not None:
-        after = forced_to_copy(operation, where, before, found, copy, most)
-        return skipping(after, request.origin) if request.unread == "skip" else after
+    goes_to_copy = topic in operation.evidence.mirrored if request.mode == "planned" else copy is not None
     if request.mode == "forced":
-        at, known_end = forced_cut(current, found, fastest_per_s=request.max_rate_records_s)
+        mirrored = None if copy is None else copy.mirrored
+        at, known_end = forced_cut(current, found, mirrored, request.max_rate_records_s)
     elif found.origin is None:
         raise MoveDamagedError(f"{where}: a planned cut needs the log end of {request.origin}")
     else:
@@ -342,9 +340,10 @@ def _cut_partition(
             at = current.to_client(found.origin)
         except ValueError as error:
             raise MoveDamagedError(f"{where}: {error}") from error
-    if request.mode == "planned" and topic in operation.evidence.mirrored:
-        return planned_to_copy(operation, where, before, at, found, copy, most)
-    after = cut_at(request, where, before, at, found.target, known_end)
+    if goes_to_copy:
+        after = to_copy(operation, where, before, at, found, copy, most)
+    else:
+        after = cut_at(request, where, before, at, found.target, known_end)
     return require_sound(where, skipping(after, request.origin)) if skips(request) else after
 
 

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.model import Identity, MoveRequest, Scope, Usage, View
 from ha_core.model.portions import portions
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.move.closure import closure
 from ha_core.plan.routing.resolve import cluster_for_user
 
@@ -83,11 +84,8 @@ class _Together:
         for other in others:
             self._above[self._top(other)] = top
 
-    def parts(self) -> Iterable[set[str]]:
-        found: dict[str, set[str]] = {}
-        for key in self._above:
-            found.setdefault(self._top(key), set()).add(key)
-        return found.values()
+    def parts(self) -> Iterable[list[str]]:
+        return grouped((self._top(key), key) for key in list(self._above)).values()
 
     def _top(self, key: str) -> str:
         self._above.setdefault(key, key)

@@ -10,21 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ha_core.plan.facts.verdict import Verdict, Verdicts, by_level, refused
-from ha_core.plan.preflight import (
-    clients,
-    clusters,
-    cuts,
-    dependents,
-    groups,
-    mirrors,
-    partitions,
-    replicas,
-    scope,
-    settings,
-    sizes,
-    topics,
-    transactions,
-)
+from ha_core.plan.preflight import clients, clusters, cuts, groups, mirrors, partitions, scope, settings, sizes, topics
 from ha_core.plan.preflight.case import PreflightCase
 
 __all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "PreflightCase", "judge", "preflight"]
@@ -43,8 +29,8 @@ RULES = (
     topics.against_the_map,
     topics.lost,
     topics.compacted,
-    transactions.producers,
-    transactions.open_ones,
+    clients.producers,
+    clients.open_ones,
     topics.lowered,
     settings.not_taken,
     settings.made_explicit,
@@ -53,7 +39,7 @@ RULES = (
     partitions.by_force,
     partitions.leaderless,
     topics.other_users,
-    replicas.in_sync,
+    topics.in_sync,
     mirrors.mirrored,
     mirrors.to_copies,
     mirrors.lagging,
@@ -80,7 +66,7 @@ RULES = (
 END_RULES = (scope.nothing_to_move,)
 REVISION_RULES = (sizes.too_large,)
 """For a move whose cut is one revision."""
-DEPENDENT_RULES = (dependents.of_nobody, dependents.of_super_users, dependents.beside_a_crossing, groups.groups)
+DEPENDENT_RULES = (groups.of_nobody, groups.of_super_users, groups.beside_a_crossing, groups.groups)
 """For groups that move with their topics, each in a revision of its own."""
 CUT_RULES = (cuts.asked_for, cuts.idle)
 

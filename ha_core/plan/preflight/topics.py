@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Topic
 from ha_core.plan.facts.clusters import TopicFacts
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.plan.mirror.mirrored_topics import internal_topics
@@ -276,14 +277,43 @@ def lowered(case: PreflightCase) -> Verdicts:
 
 def other_users(case: PreflightCase) -> Verdicts:
     """Users outside of the scope whose topics move."""
-    by_topic: dict[str, list[str]] = {}
-    for other in case.closure.other_users:
-        if other.name in case.moves.topics:
-            by_topic.setdefault(other.name, []).append(f"{other.who} (since {other.since})")
-    for topic, users in by_topic.items():
+    moving = (other for other in case.closure.other_users if other.name in case.moves.topics)
+    for topic, users in grouped((other.name, f"{other.who} (since {other.since})") for other in moving).items():
         text = f"Topic {topic} is also used by {listed(users)}, outside of the scope."
         if case.request.include_other_users:
             yield info("other-users", f"topic {topic}", f"{text} They move too.")
         else:
             way = "Add them to the scope, or take them along: --include-other-users."
             yield error("other-users", f"topic {topic}", text, way)
+
+
+def in_sync(case: PreflightCase) -> Verdicts:
+    """With too few replicas in sync, producers with acks=all are refused, and readers see no new records."""
+    target = case.request.target
+    for name in case.moves.topics:
+        there, about = case.facts.topic(target, name), f"topic {name}"
+        if there is None or not there.exists:
+            continue
+        few = {p: one for p, one in there.replicas.items() if one.in_sync < there.min_in_sync}
+        behind = {p: one for p, one in there.replicas.items() if one.in_sync < one.assigned and p not in few}
+        if few:
+            which = listed(f"partition {p} has {one.in_sync}" for p, one in sorted(few.items()))
+            yield (error if case.request.mode == "planned" else warning)(
+                "not-in-sync",
+                about,
+                f"Topic {name} demands {there.min_in_sync} replicas in sync in {target}, and {which}: producers with "
+                "acks=all would be refused there.",
+                f"Bring the brokers of {target} up and let the replicas catch up.",
+                number=len(few),
+                unit="partitions",
+            )
+        if behind:
+            which = listed(f"partition {p} {one.in_sync} of {one.assigned}" for p, one in sorted(behind.items()))
+            yield warning(
+                "under-replicated",
+                about,
+                f"Not all replicas of topic {name} are in sync in {target}: {which}.",
+                f"Let the brokers of {target} catch up, if the move can wait.",
+                number=len(behind),
+                unit="partitions",
+            )

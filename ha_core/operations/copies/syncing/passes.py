@@ -1,15 +1,20 @@
-"""One pass over the mirrors of a cluster in another, and its result, stored for all readers."""
+"""One pass over the mirrors of a cluster in another, by the job or on request; its result is stored for all readers."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Literal, get_args
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
 
 from ha_core.kafka.admin import Admin
-from ha_core.model import MirrorSync
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import MirrorSync, SyncFinding, View
 from ha_core.operations.copies.syncing.groups import Memory, sync_groups
-from ha_core.operations.copies.syncing.pair import MirrorPair, Synced
+from ha_core.operations.copies.syncing.pair import MirrorPair, SyncChange, Synced
+from ha_core.operations.copies.syncing.rights import sweep
 from ha_core.operations.copies.syncing.topics import sync_topics
+from ha_core.operations.engine.cluster_admins import answering, mirrors_by_route
+from ha_core.operations.engine.environment import Environment
 from ha_core.store.store import Store
 
 Part = Literal["topics", "groups"]
@@ -48,3 +53,83 @@ def keep(store: Store, found: Synced) -> MirrorSync:
 
 def as_document(found: Synced) -> MirrorSync:
     return MirrorSync.of(found.source, found.target, found.part, found.at, found.looked_at, found.findings)
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorsSynced:
+    """The result for all parts of all pairs."""
+
+    parts: tuple[Synced, ...]
+    dry_run: bool
+
+    @property
+    def stops(self) -> tuple[SyncFinding, ...]:
+        """Findings that wait for an operator."""
+        return tuple(one for part in self.parts for one in part.findings if one.stop)
+
+    @property
+    def changes(self) -> tuple[SyncChange, ...]:
+        return tuple(one for part in self.parts for one in part.changes)
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "dry_run": self.dry_run,
+            "parts": [
+                {
+                    "from": part.source,
+                    "to": part.target,
+                    "part": part.part,
+                    "looked_at": part.looked_at,
+                    "changes": [{"what": one.what, "about": one.about, "text": one.text} for one in part.changes],
+                    "findings": [one.model_dump() for one in part.findings],
+                }
+                for part in self.parts
+            ],
+        }
+
+
+def sync_mirrors(
+    environment: Environment, topics: Collection[str], target: str = "", dry_run: bool = False
+) -> MirrorsSynced:
+    """Sync the mirrors of `topics`, see `ha_core.plan.mirror.mirrored_topics`, with their sources. Without names,
+    guards of topics that are no copies any more are removed in all clusters, too.
+
+    :param dry_run: change nothing.
+    :raises RefusedError: a topic has no mirror, or several and no `target` is given; a cluster is not registered.
+    """
+    view = environment.store.load()
+    chosen = mirrors_by_route(view, topics, target)
+    found: list[Synced] = []
+    for (source, other), some in sorted(chosen.items()):
+        clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
+        for part in PARTS:
+            names = [mirror.topic for mirror in some]
+            one = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
+            if not dry_run and not topics:
+                keep(environment.store, one)
+            found.append(one)
+    if not topics:
+        found += _swept(environment, view, dry_run)
+    return MirrorsSynced(tuple(found), dry_run)
+
+
+def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
+    """Removed guards, and clusters whose guards are not known."""
+    asked = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
+    there = answering(environment, [view.clusters[name] for name in asked])
+    for name in asked:
+        if name not in there:
+            yield _unknown(environment, name, "it does not answer now. Run it again when it does")
+            continue
+        try:
+            one = sweep(environment.store, there[name], environment.now(), dry_run)
+        except KafkaAdminError as error:
+            one = _unknown(environment, name, str(error))
+        if one.changes or one.findings:
+            yield one
+
+
+def _unknown(environment: Environment, cluster: str, why: str) -> Synced:
+    reason = f"whether rules keep writers out of topics that are no copies there is not known: {why}"
+    finding = SyncFinding(what="rights", about=f"cluster {cluster}", reason=reason)
+    return Synced(cluster, cluster, "topics", environment.now(), 0, findings=(finding,))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import KEYLESS, LEVEL_MS
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
-from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Mirror
 from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.operations.copies.syncing.rights import sync_rights
@@ -121,26 +120,35 @@ def settings_due(
 
     :raises KafkaAdminError: one of the clusters cannot be asked.
     """
-
-    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
-        takes_all = keyless(mirror, there, shape.partitions)
-        return as_copy(here, there, shape.replication, mirror.settings_left_alone, keyless=takes_all)
-
-    return _due(source.settings(mirrors), target, mirrors, rule)
-
-
-def _due(
-    here: Mapping[str, Settings],
-    target: Admin,
-    mirrors: Mapping[str, Mirror],
-    rule: Callable[[Mirror, Settings, Settings, TopicDescription], SettingsDue],
-) -> dict[str, SettingsDue]:
-    there = target.settings(mirrors)
+    here, there = source.settings(mirrors), target.settings(mirrors)
     shapes = target.topics([*there], offsets=False)
     return {
-        topic: rule(mirror, here[topic], there[topic], shapes[topic])
+        topic: as_copy(
+            here[topic],
+            there[topic],
+            shapes[topic].replication,
+            mirror.settings_left_alone,
+            keyless=keyless(mirror, there[topic], shapes[topic].partitions),
+        )
         for topic, mirror in mirrors.items()
         if topic in here and topic in there and topic in shapes
+    }
+
+
+def writer_settings_due(
+    target: Admin, sources: Mapping[str, Settings], left_alone: Mapping[str, Collection[str]]
+) -> dict[str, SettingsDue]:
+    """The settings of `sources`, by topic, that topics in the target lack as writers; missing topics are left out.
+
+    :param left_alone: topic → patterns of settings.
+    :raises KafkaAdminError: the target cannot be asked.
+    """
+    there = target.settings(sources)
+    shapes = target.topics([*there], offsets=False)
+    return {
+        topic: as_writer(here, there[topic], shapes[topic].replication, left_alone[topic])
+        for topic, here in sources.items()
+        if topic in there and topic in shapes
     }
 
 
@@ -217,11 +225,8 @@ def become_writers(
     :param mirrors: topic → its mirror.
     :raises KafkaAdminError: the target cannot be asked.
     """
-
-    def rule(mirror: Mirror, here: Settings, there: Settings, shape: TopicDescription) -> SettingsDue:
-        return as_writer(here, there, shape.replication, mirror.settings_left_alone)
-
-    return alter(target, _due(sources, target, mirrors, rule), still_ours)
+    due = writer_settings_due(target, sources, {name: one.settings_left_alone for name, one in mirrors.items()})
+    return alter(target, due, still_ours)
 
 
 _WHAT: Mapping[object, str] = {_grow: "partitions", _set: "settings", sync_rights: "rights"}

@@ -7,21 +7,21 @@ proposed cut that the log reaches makes producers wait until an executor continu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
 from ha_core.model.operation import UnreadPolicy
+from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.operations.engine.kind import OperationLook
-from ha_core.operations.engine.revisions import Touched
+from ha_core.operations.engine.kind import Effect, OperationLook
+from ha_core.operations.engine.revisions import Touched, write_all
 from ha_core.operations.migration.crossing.below import unread_below
 from ha_core.operations.migration.crossing.ends import look, overdue, read_ends, way_on
-from ha_core.operations.migration.crossing.fence import lift
+from ha_core.operations.migration.crossing.fence import EndWithoutOrigin, lift
 from ha_core.operations.migration.crossing.steps import CrossingSteps
-from ha_core.operations.migration.crossing.without_origin import StepsWithoutOrigin, afterwards, require_lost
 from ha_core.operations.move.common_steps import MoveKind
 from ha_core.plan.engine.revision import FINAL, fenced
 from ha_core.plan.facts.verdict import amount, listed
@@ -36,19 +36,71 @@ from ha_core.plan.migration.crossing_stages import (
 )
 
 
+class StepsWithoutOrigin(CrossingSteps):
+    """The forced end of a crossing whose origin has died and is not asked.
+
+    It may be killed anywhere: until its one revision the fence is lifted and the crossing stays as before; after it the
+    topics have crossed over.
+    """
+
+    def __init__(self, journal: Journal[MigrateOperation], unread: UnreadPolicy) -> None:
+        super().__init__(journal, "interrupted on the way back")
+        self.unread = unread
+
+    @property
+    def effects(self) -> Mapping[Step, Effect]:
+        return {**super().effects, "end_without_origin": self.end_without_origin}
+
+    def reopen(self) -> None:
+        self.why = f"{self.journal.request.origin} is taken for dead"
+        super().reopen()
+
+    def end_without_origin(self) -> None:
+        operation, topics = self.look()
+        if self.at("before", topics):
+            raise RefusedError(
+                f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
+                f"{afterwards(self.journal.request.origin)}"
+            )
+        names = [*self.at("proposed", topics), *self.at("open", topics)]
+        write_all(self.journal, names, topics, lambda some: EndWithoutOrigin(self.journal, some, self.unread).end())
+
+
+def afterwards(origin: str) -> str:
+    return f"Its topics are those of {origin} again: `switchyard migrate-from-fault` moves them to another cluster."
+
+
+def require_lost(journal: Journal[MigrateOperation], force: bool) -> None:
+    """:raises RefusedError: the origin answers, and `force` does not declare it dead."""
+    environment, origin = journal.environment, journal.request.origin
+    if force:
+        return
+    if not presence(environment, environment.store.load(), origin).permits("without-origin"):
+        raise unchanged(
+            f"Origin {origin} answers: `switchyard resume {journal.operation.id}` continues "
+            "with its answers, and loses nothing. To take it for dead all the same, give --force."
+        )
+
+
 class Migrate(MoveKind):
     """Moves topics without a fence, by cuts ahead of their logs."""
 
     names = ("migrate",)
     taken_back = "The migration was undone: nothing has moved, no lock is left."
 
-    def advance(self, journal: Journal[MigrateOperation], at_once: bool = False) -> None:
+    def advance(self, journal: Journal[MigrateOperation]) -> None:
         """
         :raises MoveError, KafkaAdminError, MoveDamagedError: before the crossing was open it is undone; later it
             continues at the next attempt.
         """
+        self._advance(journal, lambda: overdue(journal.environment, journal.operation))
+
+    def end_now(self, journal: Journal[MigrateOperation]) -> None:
+        self._advance(journal, lambda: True)
+
+    def _advance(self, journal: Journal[MigrateOperation], at_once: Callable[[], bool]) -> None:
         effects = CrossingSteps(journal, "interrupted on the way back")
-        self.take(effects, plan(effects.look, lambda: at_once or overdue(journal.environment, journal.operation)))
+        self.take(effects, plan(effects.look, at_once))
 
     def look(self, environment: Environment, operation: MigrateOperation) -> OperationLook:
         """There is something to do after an interruption, at a cut that was reached, or at a deadline."""

@@ -13,7 +13,6 @@ from ha_core.operations.engine.errors import NotDrainedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now, write_all
-from ha_core.operations.migration.crossing.at_cuts import EndOfWhatWentBack
 from ha_core.operations.migration.crossing.below import keep_below
 from ha_core.operations.migration.crossing.cuts import client_ends, first_cuts, higher_cuts
 from ha_core.operations.migration.crossing.ends import (
@@ -25,10 +24,10 @@ from ha_core.operations.migration.crossing.ends import (
     remaining_words,
     went_back_words,
 )
-from ha_core.operations.migration.crossing.fence import BehindFence, CrossingEnd, lift
+from ha_core.operations.migration.crossing.fence import BehindFence, CrossingEnd, EndOfWhatWentBack, lift
 from ha_core.operations.move import dependents
 from ha_core.operations.move.common_steps import MoveSteps
-from ha_core.operations.move.made_settings import follow_origin
+from ha_core.operations.move.settings import follow_origin
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import Partition, PartitionEnds
 from ha_core.plan.facts.verdict import amount, listed

@@ -1,8 +1,13 @@
-"""Publishes the platform's quotas: the platform's service writes them into ZooKeeper, where gateways read them.
+"""The platform's service publishes the platform's quotas and clusters: it writes them into ZooKeeper for gateways.
 
-Each pass compares the platform's quotas with those in ZooKeeper and writes the differences. It keeps no state of its
-own, so after a crash any instance continues. Quotas from other sources stay, unless the platform has one for the same
-entity; manual edits of published quotas are reverted by the next pass.
+Quotas: each pass compares the platform's quotas with those in ZooKeeper and writes the differences. It keeps no state
+of its own, so after a crash any instance continues. Quotas from other sources stay, unless the platform has one for the
+same entity; manual edits of published quotas are reverted by the next pass.
+
+Clusters are registered as `switchyard clusters add` does. Each change is put in force once: the cluster's document
+keeps its time, so a restart or a second service repeats nothing, and changes by an operator stay until the platform has
+a newer one. The service asks a cluster first: a change does not come into force if the cluster does not answer, or is
+another cluster.
 """
 
 from __future__ import annotations
@@ -10,19 +15,58 @@ from __future__ import annotations
 import logging
 import os
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
-from ha_core.datacache.core.source import Source
+from ha_core.datacache.core.source import Row, Source
 from ha_core.datacache.poller import LOOK_S, Poller
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.model import Cluster
+from ha_core.model.cluster import NO_PROFILE
 from ha_core.model.quota import KINDS, Limits, QuotaEntity, check_entity, check_limits
-from ha_core.operations.access.platform_entries import PlatformEntries
-from ha_core.store.errors import OlderDatabaseError, OvertakenError
+from ha_core.operations.clusters.registered import add_cluster, require_alive, require_same
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import MoveError
+from ha_core.store.errors import ConflictError, LockedError, OlderDatabaseError, OvertakenError
 from ha_core.store.quota_nodes import path_of
 from ha_core.store.quota_publication import AT_ONCE, Publication
 from ha_core.store.quotas import FollowedQuotas, QuotasFound
 from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
+
+_PAGE = 5000
+
+
+class PlatformEntries:
+    """Not thread-safe.
+
+    :ivar rows: by key, the entries that exist.
+    :ivar through_us: time of the newest change that was read.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self.rows: dict[str, Row] = {}
+        self.through_us = 0
+
+    def read(self) -> bool:
+        """Read all new changes; False if there were none. Errors of the source are raised."""
+        before = self.through_us
+        while True:
+            found = self._source.changes(self.through_us, _PAGE)
+            if found.through_us < self.through_us:
+                # Perhaps restored from a backup: everything read before is invalid.
+                self.rows, self.through_us = {}, 0
+                continue
+            for row in found.rows:
+                if row.value is None:
+                    self.rows.pop(row.key, None)
+                else:
+                    self.rows[row.key] = row
+            self.through_us = found.through_us
+            if len(found.rows) < _PAGE:
+                return self.through_us != before
+
 
 _TRIES = 10
 Changes = list[tuple[QuotaEntity, Limits]]
@@ -170,7 +214,29 @@ class QuotaPublisher:
         return changes
 
 
-class PublishingQuotas(Poller):
+class _Publishing(Poller):
+    """A thread of the platform's service, which says each problem once."""
+
+    def __init__(
+        self,
+        name: str,
+        publish: Callable[[Store], None],
+        connect: Callable[[], Store],
+        failed: str,
+        say: Callable[[str], object],
+        look_s: float,
+    ) -> None:
+        self._say, self._said = say, frozenset[str]()
+        super().__init__(name, publish, connect, lambda why: say(f"{failed}: {why}"), look_s)
+
+    def _say_new(self, problems: Iterable[str]) -> None:
+        now = frozenset(problems)
+        for problem in sorted(now - self._said):
+            self._say(problem)
+        self._said = now
+
+
+class PublishingQuotas(_Publishing):
     """The thread of the platform's service that publishes quotas."""
 
     def __init__(
@@ -181,15 +247,111 @@ class PublishingQuotas(Poller):
         look_s: float = LOOK_S,
     ) -> None:
         self._publisher = QuotaPublisher(source)
-        self._say, self._said = say, frozenset[str]()
         failed = "Quotas of the platform are not published, those in ZooKeeper stay in force"
-        super().__init__("quotas-publishing", self._publish, connect, lambda why: say(f"{failed}: {why}"), look_s)
+        super().__init__("quotas-publishing", self._publish, connect, failed, say, look_s)
 
     def _publish(self, store: Store) -> None:
         changed = self._publisher.look(store)
         if changed:
             log.info("%d quotas were published", len(changed))
-        problems = frozenset(self._publisher.problems.values())
-        for problem in sorted(problems - self._said):
-            self._say(problem)
-        self._said = problems
+        self._say_new(self._publisher.problems.values())
+
+
+CLUSTERS_LOOK_S = 2.0
+AGAIN_S = 30.0
+"""Pause before a failed change is tried again, which asks the cluster again."""
+
+
+class ClusterPublisher:
+    """Not thread-safe.
+
+    :ivar problems: by cluster, why the platform's entry is not in force.
+    """
+
+    def __init__(self, source: Source) -> None:
+        self._registered = PlatformEntries(source)
+        self._tried: dict[str, tuple[int, float]] = {}
+        """By name, the change that was tried last, and when."""
+        self.problems: dict[str, str] = {}
+
+    def look(self, environment: Environment) -> list[str]:
+        """Put newer changes in force. → names of clusters that were changed."""
+        self._registered.read()
+        known = environment.store.clusters()
+        rows = {str((row.value or {}).get("name")): row for row in self._registered.rows.values()}
+        changed = [name for name, row in sorted(rows.items()) if self._in_turn(environment, row, known.get(name))]
+        gone = {name for name, one in known.items() if one.platform_us and name not in rows} if rows else set[str]()
+        for name in gone:
+            way = f"`switchyard clusters remove {name}` removes it when nothing refers to it"
+            self.problems[name] = f"cluster {name} was deleted on the platform, and stays registered: {way}"
+        self.problems = {name: why for name, why in self.problems.items() if name in rows.keys() | gone}
+        return changed
+
+    def _in_turn(self, environment: Environment, row: Row, known: Cluster | None) -> bool:
+        name = str((row.value or {}).get("name"))
+        if known is not None and (known.platform_us or 0) >= row.changed_us:
+            self.problems.pop(name, None)
+            return False
+        tried_us, at = self._tried.get(name, (0, 0.0))
+        if tried_us == row.changed_us and environment.monotonic() - at < AGAIN_S:
+            return False
+        self._tried[name] = row.changed_us, environment.monotonic()
+        try:
+            put_in_force(environment, row, known)
+        except (MoveError, KafkaAdminError, LockedError, ConflictError) as error:
+            self.problems[name] = f"the platform's entry for cluster {name} is not in force: {error}"
+            return False
+        self.problems.pop(name, None)
+        return True
+
+
+def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> None:
+    """:raises RefusedError: it does not answer, or is another cluster than the one registered under its name."""
+    value = row.value or {}
+    name, bootstrap = str(value["name"]), str(value["bootstrap"])
+    security = value.get("security") or (NO_PROFILE if known is None else known.security)
+    if known is None or (known.bootstrap, known.security) != (bootstrap, security):
+        require_alive(environment, name, bootstrap, security)
+        if known is not None:
+            require_same(environment, known, bootstrap, security)
+    add_cluster(
+        environment,
+        name,
+        bootstrap,
+        security,
+        reason="changed on the platform",
+        zone=value.get("zone") or None,
+        platform_us=row.changed_us,
+    )
+
+
+class PublishingClusters(_Publishing):
+    """The thread of the platform's service that puts clusters in force."""
+
+    def __init__(
+        self,
+        source: Source,
+        opens: Callable[[], Environment],
+        say: Callable[[str], object] = log.warning,
+        look_s: float = CLUSTERS_LOOK_S,
+    ) -> None:
+        """:param opens: opens an environment for this thread; called again after a failure."""
+        self._publisher, self._opens = ClusterPublisher(source), opens
+        self._environment: Environment | None = None
+        failed = "The platform's clusters do not come into force, those in ZooKeeper stay"
+        super().__init__("clusters-publishing", self._publish, self._connect, failed, say, look_s)
+
+    def close(self) -> None:
+        super().close()
+        if self._environment is not None:
+            self._environment.close()
+
+    def _connect(self) -> Store:
+        self._environment = self._opens()
+        return self._environment.store
+
+    def _publish(self, _store: Store) -> None:
+        assert self._environment is not None
+        if changed := self._publisher.look(self._environment):
+            log.info("the platform's entries for these clusters came into force: %s", ", ".join(changed))
+        self._say_new(self._publisher.problems.values())

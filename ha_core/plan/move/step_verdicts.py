@@ -1,4 +1,4 @@
-"""Verdicts on copies that are damaged or differ from their sources, given before clients are routed to them."""
+"""Verdicts that only the steps of a move find: damaged or differing copies, and producers that bypass the gateways."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Collection, Mapping
 
 from ha_core.model import MoveRequest
 from ha_core.plan.facts.clusters import Partition
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdict, error, listed
 
 MAX_TOPICS = 20
@@ -17,9 +18,10 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
 
     :param differing: partition → the first offset in the origin at which it differs, and the difference.
     """
-    by_topic: dict[str, list[str]] = {}
-    for (topic, partition), (offset, what) in sorted(differing.items()):
-        by_topic.setdefault(topic, []).append(f"partition {partition} at offset {offset} ({what})")
+    by_topic = grouped(
+        (topic, f"partition {partition} at offset {offset} ({what})")
+        for (topic, partition), (offset, what) in sorted(differing.items())
+    )
     return tuple(
         error(
             "copy-differs",
@@ -71,4 +73,25 @@ def not_compared(origin: str, target: str, why: str) -> Verdict:
         f"Its copies cannot be compared with {origin}: {why}",
         "Repair that, or move without comparing: --verify none.",
         cause="away",
+    )
+
+
+def past_gateways(cluster: str, grown: Mapping[Partition, tuple[int, int]], way: str) -> tuple[Verdict, ...]:
+    """A verdict for each topic.
+
+    :param grown: partition → its log end before and after, in the cluster's own offsets.
+    :param way: the way out.
+    """
+    by_topic = grouped((topic, (partition, *ends)) for (topic, partition), ends in sorted(grown.items()))
+    return tuple(
+        error(
+            "past-gateways",
+            f"topic {topic}",
+            f"A producer writes to topic {topic} in {cluster} without passing through the gateways: "
+            f"{listed(f'partition {p} went from {low} to {high}' for p, low, high in found)}.",
+            way,
+            number=sum(high - low for _, low, high in found),
+            unit="offsets",
+        )
+        for topic, found in list(by_topic.items())[:MAX_TOPICS]
     )
