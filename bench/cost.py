@@ -33,16 +33,17 @@ def cpu_s_with_ended(pids: Iterable[int]) -> float:
 
 def rss_bytes(pids: Iterable[int]) -> int:
     """Resident memory of the processes; shared pages, mostly code of libraries, count in each."""
-    return sum(_memory(_PROC / str(one) / "status", "VmRSS:") for one in pids)
+    return sum(_sum(_read(_PROC / str(one) / "status"), "VmRSS:") for one in pids)
 
 
 def private_bytes(pid: int) -> int:
-    """Memory of this process only, without the kernel's memory for its sockets."""
-    return _memory(_PROC / str(pid) / "smaps_rollup", "Private_Clean:", "Private_Dirty:")
+    """Memory of this process only, without the kernel's memory for its sockets. :raises OSError: it does not run."""
+    rollup = (_PROC / str(pid) / "smaps_rollup").read_text("ascii", "replace")
+    return _sum(rollup, "Private_Clean:", "Private_Dirty:")
 
 
-def _memory(file: Path, *kinds: str) -> int:
-    return sum(int(line.split()[1]) * 1024 for line in _read(file).splitlines() if line.startswith(kinds))
+def _sum(lines: str, *kinds: str) -> int:
+    return sum(int(line.split()[1]) * 1024 for line in lines.splitlines() if line.startswith(kinds))
 
 
 def _read(path: Path) -> str:

@@ -107,9 +107,9 @@ def measured(
     :param broker: its process, if its CPU time is to be shown.
     """
     idle = _idle(paths, scale.pick(*IDLE_S))
-    kinds = list(dict.fromkeys(load.kind for load in loads))
+    kinds = list(dict.fromkeys(one.kind for one in loads))
     flows = {kind: _throughput(paths, kind, scale, say, broker) for kind in kinds}
-    calls = {load: _calls(paths, load, scale, say) for load in loads}
+    calls = {one: _calls(paths, one, scale, say) for one in loads}
     rss = {path.name: (rss_bytes([path.pid]), rss_bytes(tree(path.pid))) for path in paths if path.pid is not None}
     figures = {
         "throughput": flows,
@@ -123,7 +123,7 @@ def measured(
         f"Of a core, without clients: {said or '-'}.",
         f"RSS in MB after all loads, of a process / of all that it started: {memory or '-'}.",
     )
-    return BenchOutcome(figures, (_flow_table(paths, flows, broker is not None), _call_table(paths, calls)), remarks)
+    return BenchOutcome(figures, (flow_table(paths, flows, broker is not None), call_table(paths, calls)), remarks)
 
 
 def _idle(paths: Sequence[Path], seconds: int) -> dict[str, float]:
@@ -256,7 +256,7 @@ def _us(seconds: Sequence[float], which: str) -> int:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _flow_table(paths: Sequence[Path], flows: Flows, with_broker: bool) -> FigureTable:
+def flow_table(paths: Sequence[Path], flows: Flows, with_broker: bool) -> FigureTable:
     rows = []
     for kind, found in flows.items():
         for path in paths:
@@ -275,7 +275,7 @@ def _per_gb(rounds: Sequence[float], pid: int | None) -> str:
     return "-" if pid is None else number(median(rounds), 2)
 
 
-def _call_table(paths: Sequence[Path], calls: Calls) -> FigureTable:
+def call_table(paths: Sequence[Path], calls: Calls) -> FigureTable:
     rows = []
     for asked, found in sorted(calls.items()):
         for path in paths:
