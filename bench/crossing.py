@@ -10,7 +10,7 @@ import contextlib
 
 from bench.figures import BenchOutcome
 from bench.ground import ROOT, Say, Scale, change_of, create_topic, direct, up
-from bench.paths import Path, Requests, measured
+from bench.paths import Path, SingleRequests, measured
 from ha_core.model import Crossing, Extent, Topic
 from ha_core.store.zookeeper import connect
 
@@ -49,4 +49,4 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             Path(state, stack.bootstrap, pid, topic, None if state == BEFORE else BEFORE)
             for state, topic in topics.items()
         ]
-        return measured(paths, scale, say, [Requests("produce")])
+        return measured(paths, scale, say, [SingleRequests("produce")])

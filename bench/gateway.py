@@ -15,7 +15,7 @@ from pathlib import Path as Folder
 
 from bench.figures import BenchOutcome
 from bench.ground import CLUSTERS, KIB, BenchError, Say, Scale, create_topic, direct, switch, up
-from bench.paths import ALONE, BOTH, LARGE, Path, Requests, measured, prepare, write_alone
+from bench.paths import ALONE, BOTH, LARGE, Path, SingleRequests, measured, prepare, write_alone
 from bench.tls_sides import BROKER_TLS, CLUSTER, sides
 from stack.harness import Stack
 
@@ -25,8 +25,8 @@ SIZES = (100, 64 * KIB, KIB * KIB)
 CONNECTIONS = (50, 1000)
 LOADS = (
     *BOTH,
-    *(Requests("produce", size) for size in SIZES),
-    *(Requests("produce", connections=count) for count in CONNECTIONS),
+    *(SingleRequests("produce", size) for size in SIZES),
+    *(SingleRequests("produce", connections=count) for count in CONNECTIONS),
 )
 
 

@@ -85,22 +85,22 @@ def write_alone(bootstrap: str, topic: str, records: int) -> None:
             raise BenchError(f"record {written} of {records} was not written to {topic} at {bootstrap} in 30 s")
 
 
-class Requests(NamedTuple):
-    """Requests of one kind, one in flight."""
+class SingleRequests(NamedTuple):
+    """Requests of one kind and size, one in flight."""
 
     kind: str
     size: int = KIB
     connections: int = 1
 
 
-BOTH = (Requests("produce"), Requests("fetch"))
+BOTH = (SingleRequests("produce"), SingleRequests("fetch"))
 Flows = Mapping[str, Mapping[str, Mapping[str, Sequence[float]]]]
 """Kind → path → figures of each round."""
-Calls = Mapping[Requests, Mapping[str, Mapping[str, Any]]]
+Calls = Mapping[SingleRequests, Mapping[str, Mapping[str, Any]]]
 
 
 def measured(
-    paths: Sequence[Path], scale: Scale, say: Say, loads: Sequence[Requests] = BOTH, broker: int | None = None
+    paths: Sequence[Path], scale: Scale, say: Say, loads: Sequence[SingleRequests] = BOTH, broker: int | None = None
 ) -> BenchOutcome:
     """
     :param loads: begin with a request of 1 KiB of each kind, of which the throughput is measured, too.
@@ -218,7 +218,7 @@ def _run(tool: str, arguments: list[str], bootstrap: str, settings: Mapping[str,
 # -- one request in flight --------------------------------------------------------------------------------------------
 
 
-def _calls(paths: Sequence[Path], asked: Requests, scale: Scale, say: Say) -> dict[str, dict[str, Any]]:
+def _calls(paths: Sequence[Path], asked: SingleRequests, scale: Scale, say: Say) -> dict[str, dict[str, Any]]:
     """Per path seconds of each request, and µs of CPU per request, by rounds.
 
     Only one path is used at a time, because the CPU time of the brokers cannot be split between paths.

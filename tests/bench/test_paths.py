@@ -6,7 +6,7 @@ import pytest
 
 from bench.gateway import parse
 from bench.ground import BenchError
-from bench.paths import Path, Requests, call_table, flow_table
+from bench.paths import Path, SingleRequests, call_table, flow_table
 
 DIRECT = Path("direct", "a:1", None, "t")
 GATEWAY = Path("gateway", "a:2", 4711, "t", "direct")
@@ -33,7 +33,7 @@ def test_a_request_shows_the_latency_that_its_path_adds() -> None:
         "gateway": {"seconds": [150e-6, 290e-6], "cpu_us": [80.0]},
     }
 
-    rows = call_table([DIRECT, GATEWAY], {Requests("fetch"): found}).rows
+    rows = call_table([DIRECT, GATEWAY], {SingleRequests("fetch"): found}).rows
 
     assert rows == (
         ("fetch", "1,024 B", "1", "direct", "100 / 200", "-"),
