@@ -267,7 +267,8 @@ def flow_table(paths: Sequence[Path], flows: Flows, with_broker: bool) -> Figure
                 together = [sum(pair) for pair in zip(own["cpu_s_per_gb"], own["broker_s_per_gb"], strict=True)]
                 cells += [number(median(own["broker_s_per_gb"]), 2), number(median(together), 2)]
             rows.append((kind, path.name, *cells))
-    header = ("load", "path", "MB/s", "to its base", "CPU-s/GB", *(("broker", "together") if with_broker else ()))
+    more: tuple[str, ...] = ("broker", "together") if with_broker else ()
+    header = ("load", "path", "MB/s", "to its base", "CPU-s/GB", *more)
     return FigureTable("1 KiB records, batches of 64 KiB, medians of the rounds", header, tuple(rows))
 
 

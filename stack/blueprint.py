@@ -98,8 +98,9 @@ class Blueprint:
             Cluster(name=one.name, bootstrap=one.bootstrap, security=security, default=number == 0)
             for number, one in enumerate(self.clusters)
         )
-        expected = {(Cluster, one.name): None for one in documents}
-        change = StateChange(puts=documents, expected=expected, change_id="stack:clusters")
+        change = StateChange(
+            puts=documents, expected={(Cluster, one.name): None for one in documents}, change_id="stack:clusters"
+        )
         with closing(connect(self.zookeeper.address, root=ZOOKEEPER_ROOT, security=self.zookeeper.security)) as store:
             store.commit(change)
 
