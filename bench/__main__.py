@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
+import platform
+import shlex
 import signal
 import sys
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from bench.figures import BenchOutcome
 from bench.ground import BenchError, Scale
-from bench.machine import describe, one_line
 from ha_core.kafka.errors import KafkaAdminError
 from stack.clients.process import ClientError
 from stack.errors import StackError
@@ -59,9 +62,9 @@ def main(arguments: list[str]) -> int:
     documents: dict[str, Any] = {}
     failed = []
     for name in chosen.names or NAMES:
-        machine = describe(arguments)
+        machine = _describe(arguments)
         begun = time.monotonic()
-        print(f"\n## {name}\n\n{one_line(machine)}\n", flush=True)
+        print(f"\n## {name}\n\n{_one_line(machine)}\n", flush=True)
         try:
             run: Callable[[Scale, Callable[[str], None]], BenchOutcome] = import_module(f"bench.{name}").run
             outcome = run(scale, _say)
@@ -91,6 +94,37 @@ def main(arguments: list[str]) -> int:
 
 def _say(text: str) -> None:
     print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def _describe(arguments: list[str]) -> dict[str, Any]:
+    """Command, date, machine and its current load, printed with every figure."""
+    return {
+        "command": "python -m bench" + ("" if not arguments else " " + shlex.join(arguments)),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 1),
+        "kernel": platform.release(),
+        "python": platform.python_version(),
+        "load_average": [round(one, 2) for one in os.getloadavg()],
+    }
+
+
+def _one_line(machine: dict[str, Any]) -> str:
+    """The description in one line, for people."""
+    load = " ".join(f"{one:.2f}" for one in machine["load_average"])
+    return (
+        f"`{machine['command']}` · {machine['date']} · {machine['cores']} cores ({machine['processor']}), "
+        f"{machine['memory_gib']} GiB, Linux {machine['kernel']}, Python {machine['python']} · "
+        f"load average at the start {load}"
+    )
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
 
 
 if __name__ == "__main__":

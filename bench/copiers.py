@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +10,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from bench.cost import cpu_s_with_ended
 from bench.ground import ROOT, BenchError
 from ha_core.store.security import OPEN
 from stack.java import find_java
@@ -20,7 +20,6 @@ from stack.parts import environment
 from stack.processes import die_with_parent, end, members
 from stack.spark_java import spark_environment
 
-_TICKS = os.sysconf("SC_CLK_TCK")
 _END_S = 20.0
 COPY_LOG = "bench-copies"
 
@@ -44,14 +43,7 @@ class Program:
 
     def cpu_s(self) -> float:
         """User and system time so far, of driver, JVMs and workers together, ended ones included."""
-        ticks = 0
-        for pid in members(self.process.pid):
-            try:
-                fields = Path(f"/proc/{pid}/stat").read_text("ascii", "replace").rpartition(")")[2].split()
-            except OSError:
-                continue  # it has just ended; its parent has its time
-            ticks += sum(map(int, fields[11:15]))
-        return ticks / _TICKS
+        return cpu_s_with_ended(members(self.process.pid))
 
 
 @contextmanager

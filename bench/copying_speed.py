@@ -45,7 +45,7 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
     """The speed in the window; None until it is over.
 
     :param records: of the source.
-    :raises BenchError: the window has fewer than two samples, or the copy did not grow.
+    :raises BenchError: the window has fewer than two samples, the copy did not grow, or its copier used no CPU time.
     """
     begun = next((one for one in looks if one.records), None)
     if begun is None:
@@ -71,6 +71,8 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
         raise BenchError(
             f"the copy stayed at {last.records} of {records} records for {seconds:.1f} s: no speed to report"
         )
+    if last.cpu_s <= first.cpu_s:
+        raise BenchError(f"the copier used no CPU time for {last.records - first.records} records: is it another one?")
     return Speed(last.at_s - first.at_s, last.records - first.records, last.cpu_s - first.cpu_s)
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median
 from typing import Any
 
 from bench import probes
 from bench.figures import BenchOutcome, FigureTable, spread
-from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
+from bench.ground import ROOT, BenchError, Say, Scale, change_of, create_topic, direct, until_served, up
 from ha_core.model import Document, Fence, Topic, UserBindings
 from ha_core.model.identity import ANONYMOUS
-from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
@@ -22,7 +22,6 @@ GATEWAYS = 2
 TIMEOUT_S = 15.0
 GROUP = "probe"
 TOPIC = "fenced"
-POLL_S = 0.001
 QUIET_S = 0.05
 MEASURES = ("commit", "reported", "enforced")
 
@@ -59,7 +58,7 @@ def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
     """The user moves from cluster to cluster; the probe asks for the coordinator of a group."""
     places: dict[str, tuple[str, int]] = {}
     for name in stack.clusters:
-        _commit(store, UserBindings(user=ANONYMOUS, cluster=name), ANONYMOUS, f"warm-{name}")
+        store.commit(change_of(store, UserBindings(user=ANONYMOUS, cluster=name)))
         places[name] = _settled_coordinator(stack, tuple(places.values()))
     names = list(stack.clusters)
     with contextlib.ExitStack() as exits:
@@ -73,7 +72,7 @@ def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
         for number in range(rounds):
             name = names[number % len(names)]
             document = UserBindings(user=ANONYMOUS, cluster=name)
-            _measure(store, document, ANONYMOUS, f"binding-{number}", watchers, places[name], found)
+            _measure(store, document, watchers, places[name], found)
         trips = [one for watcher in watchers for one in watcher.round_trips_s]
     return found, median(trips) * 1e3
 
@@ -96,8 +95,7 @@ def _coordinator_of(connection: Any) -> Callable[[], Any]:
 
 def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
     """A fence on a topic; the probe produces. Lifting it is not measured, because a refused client waits on purpose."""
-    clean = UserBindings(user=ANONYMOUS, cluster="east")
-    _commit(store, clean, ANONYMOUS, "home")
+    store.commit(change_of(store, UserBindings(user=ANONYMOUS, cluster="east")))
     with contextlib.ExitStack() as exits:
         watchers = []
         for gateway in stack.gateways:
@@ -109,12 +107,9 @@ def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
         found: Found = {measure: [] for measure in MEASURES}
         for number in range(rounds):
             fenced = Topic(name=TOPIC, fence=Fence(operation=f"bench-{number}"))
-            _measure(store, fenced, TOPIC, f"fence-{number}", watchers, False, found)
-            version = _version(store, Topic, TOPIC)
-            lifted = StateChange(
-                change_id=f"bench-lift-{number}", deletes=((Topic, TOPIC),), expected={(Topic, TOPIC): version}
-            )
-            store.commit(lifted)
+            _measure(store, fenced, watchers, False, found)
+            lifted = change_of(store, fenced)
+            store.commit(replace(lifted, puts=(), deletes=((Topic, TOPIC),)))
             for watcher in watchers:
                 watcher.wait_for(True, TIMEOUT_S)
         trips = [one for watcher in watchers for one in watcher.round_trips_s]
@@ -129,38 +124,14 @@ def _produces(connection: Any) -> Callable[[], Any]:
     return lambda: probes.produces(connection, TOPIC)
 
 
-def _version(store: Store, kind: type[Document], name: str) -> int | None:
-    held = store.read(kind, name)
-    return held[1] if held is not None else None
-
-
-def _commit(store: Store, document: Document, name: str, change_id: str) -> int:
-    key = (type(document), name)
-    return store.commit(
-        StateChange(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)})
-    )
-
-
-def _measure(
-    store: Store,
-    document: Document,
-    name: str,
-    change_id: str,
-    watchers: list[probes.AnswerWatcher],
-    answer: Any,
-    found: Found,
-) -> None:
+def _measure(store: Store, document: Document, watchers: list[probes.AnswerWatcher], answer: Any, found: Found) -> None:
     """Adds the milliseconds of one change to `found`."""
     time.sleep(QUIET_S)
-    key = (type(document), name)
-    change = StateChange(change_id=f"bench-{change_id}", puts=(document,), expected={key: _version(store, *key)})
+    change = change_of(store, document)
     begun = time.monotonic()
     revision = store.commit(change)
     committed = time.monotonic()
-    while any(gateway.revision < revision for gateway in store.gateways()):
-        if time.monotonic() - begun > TIMEOUT_S:
-            raise BenchError(f"not every gateway serves revision {revision} after {TIMEOUT_S:g} s")
-        time.sleep(POLL_S)
+    until_served(store, revision)
     reported = time.monotonic()
     enforced = max(watcher.wait_for(answer, TIMEOUT_S) for watcher in watchers)
     for measure, at in zip(MEASURES, (committed, reported, enforced), strict=True):

@@ -8,14 +8,13 @@ import time
 from pathlib import Path
 
 from bench import probes
+from bench.cost import private_bytes, rss_bytes
 from bench.figures import BenchOutcome, FigureTable, slope
-from bench.gateway_cost import private_bytes, resident_bytes
-from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
+from bench.ground import ROOT, BenchError, Say, Scale, change_of, create_topic, direct, until_served, up
 from bench.tls_sides import speak_tls
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.model import Extent, Topic
-from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from ha_core.wire.codes import ApiKey
@@ -36,7 +35,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     with up(1, say) as stack, contextlib.closing(connect(stack.zookeeper, root=ROOT)) as store:
         create_topic(direct(stack, "east"), TOPIC, 1)
         pid = _fresh(stack)
-        empty, resident = private_bytes(pid), resident_bytes(pid)
+        empty, resident = private_bytes(pid), rss_bytes([pid])
         say(f"{connections} connections, then as many that have asked a broker something")
         idle, linked = (_connections(stack, asks, connections) for asks in (False, True))
         say(f"{partitions} mapped partitions of two extents each")
@@ -129,23 +128,9 @@ def _maps(store: Store, pid: int, partitions: int) -> list[tuple[float, float]]:
             Topic(name=f"mapped-{n}", writer="west", partitions=dict.fromkeys(range(PARTITIONS_PER_TOPIC), extents))
             for n in numbers
         )
-        change = StateChange(
-            change_id=f"bench-maps-{first}",
-            puts=documents,
-            expected={(Topic, document.name): None for document in documents},
-        )
-        revision = store.commit(change)
-        _served(store, revision)
+        until_served(store, store.commit(change_of(store, *documents)))
         done = (numbers[-1] + 1) * PARTITIONS_PER_TOPIC
         if done in (partitions // 2, partitions):
             time.sleep(SETTLE_S)
             points.append((done, private_bytes(pid)))
     return points
-
-
-def _served(store: Store, revision: int) -> None:
-    deadline = time.monotonic() + TIMEOUT_S
-    while any(gateway.revision < revision for gateway in store.gateways()):
-        if time.monotonic() > deadline:
-            raise BenchError(f"the gateway does not serve revision {revision} after {TIMEOUT_S:g} s")
-        time.sleep(0.01)

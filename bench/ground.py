@@ -10,13 +10,19 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
+from ha_core.model import Document
+from ha_core.store.commits import Key, StateChange, key_of
+from ha_core.store.store import Store
 from stack.harness import Stack
 from stack.processes import run
 
 CLUSTERS = {"east": "3.9.2", "west": "4.3.1"}
 ROOT = "/switchyard"
+KIB = 1024
 SWITCH_TIMEOUT_S = 120.0
+SERVED_S = 60.0
 Say = Callable[[str], None]
 
 
@@ -87,6 +93,24 @@ def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str
     if done.returncode != 0 or report.get("result") != "succeeded":
         raise BenchError(f"switch {scope} {origin} → {target} failed: {report}\n{done.stderr[-2000:]}")
     return report
+
+
+def change_of(store: Store, *documents: Document) -> StateChange:
+    """A change that puts the documents over their present versions."""
+    expected: dict[Key, int | None] = {}
+    for key in (key_of(one) for one in documents):
+        held = store.read(*key)
+        expected[key] = None if held is None else held[1]
+    return StateChange(change_id=f"bench-{uuid4().hex}", puts=documents, expected=expected)
+
+
+def until_served(store: Store, revision: int) -> None:
+    """Wait until every gateway reports the revision. :raises BenchError: not within `SERVED_S`."""
+    until = time.monotonic() + SERVED_S
+    while any(gateway.revision < revision for gateway in store.gateways()):
+        if time.monotonic() > until:
+            raise BenchError(f"not every gateway serves revision {revision} after {SERVED_S:g} s")
+        time.sleep(0.001)
 
 
 def load(do: str, timeout_s: float, **parameters: Any) -> dict[str, Any]:

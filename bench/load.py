@@ -1,4 +1,4 @@
-"""Load in a separate process: `python -m bench.load '{"do": "produce" | "fetch" | "latency" | …, …}'`.
+"""Load in a separate process: `python -m bench.load '{"do": "produce" | "requests" | "lag" | …, …}'`.
 
 All but `copy` and `requests` use confluent-kafka; `copy` and `stamp` run until they are ended.
 
@@ -12,16 +12,28 @@ import random
 import select
 import socket
 import ssl
+import struct
 import sys
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from typing import Any
 
 from bench.figures import spread
-from bench.one_in_flight import requests
+from bench.probes import broker_of
+from ha_core.tls.clients import context_of
+from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
+from ha_core.wire.tls_files import TlsFiles
+from stack.clients.halting_sender import batch
 
 WARM_RECORDS = 30
 STALLED_S = 60.0
+PRODUCE_VERSION, FETCH_VERSION = 9, 12
+"""The newest versions that every path offers."""
+ANSWER_S = 30.0
+WARM_REQUESTS = 50
+MOST_OVERHEAD = 100
+"""Bytes of a batch and its record around the value."""
 _BASE = {"log_level": 3, "broker.address.family": "v4"}
 
 
@@ -83,83 +95,120 @@ def produce(
     return {"seconds": time.monotonic() - begun}
 
 
-def fetch(*, bootstrap: str, topic: str, partitions: int, records: int, settings: dict[str, Any]) -> dict[str, float]:
-    """Read the last `records` of a topic, evenly from all partitions; returns `{"seconds"}` until all are delivered."""
-    from confluent_kafka import Consumer
-    from confluent_kafka.cimpl import TopicPartition
+def requests(
+    *,
+    target: tuple[str, str],
+    kind: str,
+    samples: int,
+    connections: int,
+    record_bytes: int,
+    pause_s: float,
+    seed: int,
+    offset: int = 0,
+    ca_file: str | None = None,
+) -> dict[str, Any]:
+    """Single requests, one in flight, with pauses: between two of them a gateway's caches get cold, as in operation.
 
-    consumer = Consumer(
-        {**_BASE, "bootstrap.servers": bootstrap, "group.id": "bench", "enable.auto.commit": False, **settings}
-    )
-    share = records // partitions
-    places = []
-    for partition in range(partitions):
-        low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=STALLED_S)
-        if high - share < low:
-            raise LoadError(f"{topic}-{partition} holds {high - low} records of the {share} that are to be read")
-        places.append(TopicPartition(topic, partition, high - share))
-    count = 0
-    begun = time.monotonic()
-    consumer.assign(places)
-    while count < share * partitions:
-        messages = consumer.consume(5000, timeout=1.0)
-        for message in messages:
-            if message.error() is not None:
-                raise LoadError(str(message.error()))
-        count += len(messages)
-        if time.monotonic() - begun > STALLED_S:
-            raise LoadError(f"{count} of {records} records after {STALLED_S:.0f} s")
-    seconds = time.monotonic() - begun
-    consumer.close()
-    return {"seconds": seconds}
+    Frames are prepared, and written to a bare socket, so that no client library's delays or threads are measured.
+    Returns the seconds of `samples` requests from sending to answer, and the number of all requests:
+    `{"seconds", "asked"}`.
 
-
-def latency(
-    *, targets: list[tuple[str, str, str]], samples: int, rate: float, record_bytes: int, seed: int
-) -> dict[str, list[float]]:
-    """Send one record at a time to each of `targets` (name, bootstrap, topic) in turns and wait for its answer.
-
-    `rate` is in records per second and target. Returns per name the seconds from produce() to the report.
+    :param target: bootstrap address and topic.
+    :param kind: `produce`, one record to partition 0; or `fetch`, the batch at `offset` of it, which has one
+        record of `record_bytes`.
+    :param connections: number of connections, used in turns.
+    :raises OSError: the path is gone. :raises ValueError: an answer belongs to another request, or is an error.
     """
-    from confluent_kafka import Producer
+    bootstrap, topic = target
+    api, version = (ApiKey.PRODUCE, PRODUCE_VERSION) if kind == "produce" else (ApiKey.FETCH, FETCH_VERSION)
+    produces = kind == "produce"
+    body = _produce_body(topic, record_bytes, seed) if produces else _fetch_body(topic, record_bytes, offset)
+    frame = bytearray(encode_request(api, version, 0, "bench", body))
+    taken: list[float] = []
+    with ExitStack() as stack:
+        address = broker_of(bootstrap, topic, ca_file)
+        socks = [stack.enter_context(_connect(address, ca_file)) for _ in range(connections)]
+        warm = max(WARM_REQUESTS, connections)
+        for number in range(warm + samples):
+            struct.pack_into(">i", frame, 8, number)
+            time.sleep(pause_s)
+            sock = socks[number % connections]
+            begun = time.perf_counter()
+            sock.sendall(frame)
+            answer = _answer(sock)
+            took = time.perf_counter() - begun
+            _check(api, version, answer, number, record_bytes)
+            if number >= warm:
+                taken.append(took)
+    return {"seconds": taken, "asked": warm + samples}
 
-    answered: list[Any] = []
-    producers = {
-        name: (
-            Producer({**_BASE, "bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 0, "max.in.flight": 1}),
-            topic,
-        )
-        for name, bootstrap, topic in targets
+
+def _connect(address: str, ca_file: str | None) -> socket.socket:
+    host, _, port = address.rpartition(":")
+    sock = socket.create_connection((host, int(port)), ANSWER_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    if ca_file is None:
+        return sock
+    return context_of(TlsFiles(ca_file=ca_file)).wrap_socket(sock, server_hostname=host)
+
+
+def _answer(sock: socket.socket) -> bytes:
+    data = sock.recv(256 * 1024)
+    while len(data) < 4 or len(data) < 4 + int.from_bytes(data[:4], "big"):
+        more = sock.recv(4 << 20)
+        if not more:
+            raise ConnectionError("the connection was closed without an answer")
+        data += more
+    return data
+
+
+def _check(api: ApiKey, version: int, answer: bytes, number: int, record_bytes: int) -> None:
+    if int.from_bytes(answer[4:8], "big") != number:
+        raise ValueError(f"the answer to request {number} belongs to another one")
+    message = decode(api, version, "response", answer, response_body_at(api, version, answer, 4))
+    topic = message["responses"][0]
+    part: dict[str, Any] = (topic.get("partition_responses") or topic["partitions"])[0]
+    records = part.get("records")
+    if part["error_code"] or records == b"":
+        raise ValueError(f"{api.name} was answered with {part['error_code']} and {len(answer)} bytes")
+    # A broker returns the first batch whole, whatever its size: paths to different batches could not be compared.
+    if records is not None and len(records) > record_bytes + MOST_OVERHEAD:
+        raise ValueError(f"the batch that is read again and again has {len(records)} bytes, not {record_bytes}")
+
+
+def _produce_body(topic: str, record_bytes: int, seed: int) -> bytes:
+    part = {"index": 0, "records": batch(random.Random(seed).randbytes(record_bytes), int(time.time() * 1000))}
+    message = {
+        "transactional_id": None,
+        "acks": -1,
+        "timeout_ms": 30_000,
+        "topic_data": [{"name": topic, "partition_data": [part]}],
     }
-    value = random.Random(seed).randbytes(record_bytes)
-    taken: dict[str, list[float]] = {name: [] for name in producers}
+    return encode(ApiKey.PRODUCE, PRODUCE_VERSION, "request", message)
 
-    def once(name: str) -> float:
-        producer, topic = producers[name]
-        answered.clear()
-        begun = time.perf_counter()
-        producer.produce(topic, value, partition=0, on_delivery=lambda error, _message: answered.append(error))
-        while not answered:
-            producer.poll(STALLED_S)
-            if time.perf_counter() - begun > STALLED_S:
-                raise LoadError(f"{name}: no answer within {STALLED_S:.0f} s")
-        seconds = time.perf_counter() - begun
-        if answered[0] is not None:
-            raise LoadError(f"{name}: {answered[0]}")
-        return seconds
 
-    for name in producers:
-        for _ in range(WARM_RECORDS):
-            once(name)
-    names = list(producers)
-    due = time.monotonic()
-    for number in range(samples):
-        order = names if number % 2 == 0 else names[::-1]
-        for name in order:
-            due = max(due + 1 / (rate * len(names)), time.monotonic() - 1.0)
-            time.sleep(max(0.0, due - time.monotonic()))
-            taken[name].append(once(name))
-    return taken
+def _fetch_body(topic: str, record_bytes: int, offset: int) -> bytes:
+    part = {
+        "partition": 0,
+        "current_leader_epoch": -1,
+        "fetch_offset": offset,
+        "last_fetched_epoch": -1,
+        "log_start_offset": -1,
+        "partition_max_bytes": record_bytes,
+    }
+    message = {
+        "replica_id": -1,
+        "max_wait_ms": 0,
+        "min_bytes": 1,
+        "max_bytes": record_bytes,
+        "isolation_level": 0,
+        "session_id": 0,
+        "session_epoch": -1,
+        "topics": [{"topic": topic, "partitions": [part]}],
+        "forgotten_topics_data": [],
+        "rack_id": "",
+    }
+    return encode(ApiKey.FETCH, FETCH_VERSION, "request", message)
 
 
 def copy(*, source: str, target: str, topic: str, log: str, link: str, partitions: int) -> None:
@@ -263,8 +312,6 @@ def main() -> int:
     parameters = json.loads(sys.argv[1])
     programs: dict[str, Callable[..., Any]] = {
         "produce": produce,
-        "fetch": fetch,
-        "latency": latency,
         "requests": requests,
         "copy": copy,
         "stamp": stamp,

@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import time
-import uuid
 from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
+from bench.cost import cpu_ns
 from bench.figures import BenchOutcome, FigureTable, spread
-from bench.gateway_cost import cpu_seconds
-from bench.ground import ROOT, BenchError, Say, Scale, up
+from bench.ground import ROOT, Say, Scale, change_of, until_served, up
 from ha_core.model import Extent, Topic
-from ha_core.store.commits import Key, StateChange
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import path_of
 from ha_core.store.store import Store
@@ -31,8 +29,6 @@ QUICK_MAPS = ((1_000, 2), (20_000, 1))
 REVISION_BYTES = 950_000
 NODE_BYTES = 150
 """Bytes of a revision per topic, besides its map and its path in the node and in the note."""
-TIMEOUT_S = 60.0
-POLL_S = 0.002
 
 
 class _Taken(NamedTuple):
@@ -76,17 +72,14 @@ def _measured(maps: int, taken: Sequence[_Taken]) -> tuple[dict[str, object], Fi
 def _one(store: Store, pids: Sequence[int], maps: int, seed: Random) -> _Taken:
     """Write the maps, and wait until every gateway reports the last revision."""
     topics = [_mapped(number, seed) for number in range(maps // PARTITIONS_PER_TOPIC)]
-    changes = [_change(store, some) for some in _as_few_as_fit(topics)]
-    spent = sum(map(cpu_seconds, pids))
+    changes = [change_of(store, *some) for some in _as_few_as_fit(topics)]
+    spent = cpu_ns(pids)
     begun = time.monotonic()
     revision = [store.commit(change) for change in changes][-1]
     committed = time.monotonic() - begun
-    while any(gateway.revision < revision for gateway in store.gateways()):
-        if time.monotonic() - begun > TIMEOUT_S:
-            raise BenchError(f"not every gateway serves revision {revision} after {TIMEOUT_S:g} s")
-        time.sleep(POLL_S)
+    until_served(store, revision)
     served = time.monotonic() - begun
-    return _Taken(len(changes), committed, served, (sum(map(cpu_seconds, pids)) - spent) / len(pids))
+    return _Taken(len(changes), committed, served, (cpu_ns(pids) - spent) / 1e9 / len(pids))
 
 
 def _mapped(number: int, seed: Random) -> Topic:
@@ -111,10 +104,3 @@ def _as_few_as_fit(topics: Sequence[Topic]) -> Iterator[list[Topic]]:
         some.append(topic)
         size += more
     yield some
-
-
-def _change(store: Store, topics: Sequence[Topic]) -> StateChange:
-    expected: dict[Key, int | None] = {
-        (Topic, topic.name): held[1] if (held := store.read(Topic, topic.name)) else None for topic in topics
-    }
-    return StateChange(change_id=f"bench-maps-{uuid.uuid4().hex}", puts=tuple(topics), expected=expected)

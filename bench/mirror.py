@@ -124,7 +124,7 @@ def _speeds(case: MirrorCase, ground: Ground, speeds: dict[str, Figures]) -> Non
         megabytes = speed.records * case.record_bytes / 1e6
         found[side.key] = {
             "mb_s": megabytes / speed.seconds,
-            "mb_per_cpu_s": megabytes / max(speed.cpu_s, 0.01),
+            "mb_per_cpu_s": megabytes / speed.cpu_s,
             "cores": speed.cpu_s / speed.seconds,
             "seconds": speed.seconds,
             "line_share": share,

@@ -7,8 +7,8 @@ import time
 from pathlib import Path
 
 from bench.copiers import COPY_LOG, CopyTask, Program, copy_loop
+from bench.cost import private_bytes
 from bench.figures import BenchOutcome, FigureTable
-from bench.gateway_cost import private_bytes
 from bench.ground import Say, Scale, create_topic, direct, load, up
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec

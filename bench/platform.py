@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import contextlib
+import gc
+import os
+import tempfile
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from itertools import islice
 from multiprocessing import get_context
+from pathlib import Path
 from typing import Any
 
 import httpx
 
-from bench import platform_size, probes
+from bench import probes
+from bench.cost import private_bytes
 from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import BenchError, Say, Scale
+from gateway.follow.platform.accounts import PlatformAccounts
+from gateway.follow.platform.rights import PlatformRights
+from ha_core.datacache.cache_file import CacheFile
+from ha_core.datacache.core.source import Changes, Row
+from ha_core.datacache.core.uncommitted import Content, UncommittedChanges
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
 from ha_core.platform.kinds.rules import RuleEntry
@@ -28,6 +40,10 @@ TIMEOUT_S = 30.0
 QUIET_S = 0.3
 USER, TOPIC = "orders-app", "granted"
 RULE = {"principal": f"User:{USER}", "resource_type": "topic", "name": TOPIC, "operation": "describe"}
+PAGE_ROWS = 5000
+OPERATIONS = ("read", "write", "describe")
+NAMES = 50_000
+"""Number of topics in the rules."""
 Ways = dict[str, Callable[[bool], None]]
 
 
@@ -43,7 +59,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     users, rules = scale.pick(100_000, 2_000), scale.pick(1_000_000, 20_000)
     say(f"{users} users and {rules} rules in one process")
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as fresh:
-        size = fresh.submit(platform_size.measure, users, rules).result()
+        size = fresh.submit(measure_size, users, rules).result()
     figures: dict[str, Any] = {"changes_ms": {way: spread(found) for way, found in changes.items()}, "size": size}
     rows = tuple(
         (_WORDS[way], *(f"{found[key]:.0f}" for key in ("p50", "p99", "max")))
@@ -51,7 +67,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     )
     header = ("a rule is made or deleted", "p50 ms", "p99 ms", "max ms")
     title = f"Change → enforced by all {GATEWAYS} gateways, from before the call"
-    return BenchOutcome(figures, (FigureTable(title, header, rows), platform_size.table(size, users, rules)))
+    return BenchOutcome(figures, (FigureTable(title, header, rows), _size_table(size, users, rules)))
 
 
 _WORDS = {"rest": "by REST", "database": "in the database, past the service"}
@@ -116,3 +132,99 @@ def _measure(change: Callable[[bool], None], make: bool, watchers: list[probes.A
     begun = time.monotonic()
     change(make)
     return (max(watcher.wait_for(make, TIMEOUT_S) for watcher in watchers) - begun) * 1e3
+
+
+# Size
+
+
+def measure_size(users: int, rules: int) -> dict[str, Any]:
+    """Runs in a separate process."""
+    folder = Path(tempfile.mkdtemp(prefix="switchyard-bench-"))
+    found: dict[str, Any] = {}
+    for kind, count, value in (("user", users, _user), ("rule", rules, _rule)):
+        file = folder / kind
+        _store(count, value, file)
+        gc.collect()
+        before = private_bytes(os.getpid())
+        begun = time.process_time()
+        kept = CacheFile(file, "bench").load()
+        assert kept is not None
+        loaded = time.process_time()
+        rights, accounts = PlatformRights(), PlatformAccounts()
+        if kind == "rule":
+            rights.follow_rules(kept.content)
+        else:
+            accounts.follow(kept.content)
+            rights.follow_users(kept.content)
+        ready = time.process_time()
+        gc.collect()
+        found[kind] = {
+            "bytes": (private_bytes(os.getpid()) - before) / count,
+            "file_bytes": file.stat().st_size / count,
+            "load_s": loaded - begun,
+            "in_force_s": ready - loaded,
+        }
+        if kind == "rule":
+            found["one_change_ms"] = _one_change(kept.content, rights)
+        held.append((kept, rights, accounts))
+    return found
+
+
+held: list[object] = []
+"""Keeps measured objects alive, so that the next ones are measured beside them."""
+
+
+def _size_table(size: dict[str, Any], users: int, rules: int) -> FigureTable:
+    rows = tuple(
+        (
+            f"{count:,} {kind}s",
+            *(f"{size[kind][key]:,.0f}" for key in ("bytes", "file_bytes")),
+            *(f"{size[kind][key]:.1f}" for key in ("load_s", "in_force_s")),
+        )
+        for kind, count in (("user", users), ("rule", rules))
+    )
+    header = ("of a gateway", "bytes each", "in the file", "read, CPU s", "in force, CPU s")
+    title = f"Size and start with a kept state; one more rule is in force after {size['one_change_ms']:.0f} ms"
+    return FigureTable(title, header, rows)
+
+
+def _store(count: int, value: Callable[[int], dict[str, Any]], file: Path) -> None:
+    """Read and store it like a cache."""
+    reading = UncommittedChanges()
+    numbers = iter(range(1, count + 1))
+    while page := list(islice(numbers, PAGE_ROWS)):
+        rows = tuple(Row(f"{number:032x}", number, value(number)) for number in page)
+        reading.add(Changes(rows, page[-1], 0))
+    CacheFile(file, "bench").keep(reading.at(count), time.time())
+
+
+def _one_change(content: Content, rights: PlatformRights) -> float:
+    """Milliseconds."""
+    row = Row("one more", content.at_us + 1, _rule(content.at_us + 1))
+    begun = time.process_time()
+    rights.follow_rules(content.after([row], row.changed_us))
+    return (time.process_time() - begun) * 1e3
+
+
+def _user(number: int) -> dict[str, Any]:
+    def text(size: int) -> str:
+        return b64encode(os.urandom(size)).decode()
+
+    def keys(size: int) -> dict[str, Any]:
+        return {"iterations": 8192, "salt": text(26), "server_key": text(size), "stored_key": text(size)}
+
+    scram = {"SCRAM-SHA-256": keys(32), "SCRAM-SHA-512": keys(64)}
+    said = {"name": f"user-{number}", "owner": f"team-{number % 500}", "contact": "", "super_user": False}
+    return {**said, "groups": [f"group-{number % 1000}"], "scram": scram}
+
+
+def _rule(number: int) -> dict[str, Any]:
+    return {
+        "effect": "allow",
+        "host": "*",
+        "name": f"topic-{number * 7919 % NAMES}",
+        "operation": OPERATIONS[number % len(OPERATIONS)],
+        "pattern": "literal",
+        "principal": f"User:user-{number // 10}",
+        "resource_type": "topic",
+    }

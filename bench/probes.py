@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import struct
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Self
-
-import google_crc32c
 
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
@@ -17,6 +14,7 @@ from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
+from stack.clients.halting_sender import batch
 
 ANSWER_S = 10.0
 PAUSE_S = 0.001
@@ -44,7 +42,7 @@ def broker_of(gateway: str, topic: str, ca_file: str | None = None) -> str:
 
 def produces(connection: BlockingConnection, topic: str) -> bool:
     """Whether one record was accepted; False for NOT_LEADER_OR_FOLLOWER, a fence's refusal."""
-    entry = {"index": 0, "records": one_batch(b"probe")}
+    entry = {"index": 0, "records": batch(b"probe", int(time.time() * 1000))}
     request = {
         "transactional_id": None,
         "acks": -1,
@@ -62,24 +60,6 @@ def coordinator(connection: BlockingConnection, group: str) -> tuple[str, int]:
     """(host, port) of the group's coordinator as shown to this client; ("", -1) if there is none."""
     answer = _answer(connection, ApiKey.FIND_COORDINATOR, {"key": group, "key_type": 0}, 2)
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
-
-
-def one_batch(value: bytes) -> bytes:
-    """A batch with one record, without a key and a producer id."""
-    rest = b"\0\0\0\x01" + _varint(len(value)) + value + b"\0"  # attributes, deltas, no key, the value, no headers
-    now_ms = int(time.time() * 1000)
-    tail = struct.pack(">hiqqqhii", 0, 0, now_ms, now_ms, -1, -1, -1, 1) + _varint(len(rest)) + rest
-    return struct.pack(">qiibI", 0, 9 + len(tail), -1, 2, google_crc32c.value(tail)) + tail
-
-
-def _varint(number: int) -> bytes:
-    """A length, zigzag as in records."""
-    left, written = number << 1, bytearray()
-    while left > 0x7F:
-        written.append((left & 0x7F) | 0x80)
-        left >>= 7
-    written.append(left)
-    return bytes(written)
 
 
 def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:

@@ -1,12 +1,11 @@
 """Spark jobs: offsets and aging over many partitions, and a dry run by spark-submit and by Spark Connect.
 
-With many partitions the brokers are synthetic: Spark, the rows, the rules and the files are measured. The dry runs and
-the cost of record timestamps use real clusters.
+With many partitions the brokers are synthetic: Spark, the rows, the rules and the files are measured. The dry runs use
+real clusters.
 """
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import subprocess
@@ -17,12 +16,12 @@ from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from bench.cost import cpu_s_with_ended, tree
 from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import CLUSTERS, BenchError, Say, Scale, create_topic, direct
 from stack.harness import Stack
 from stack.java import find_java
 from stack.layout import PROJECT
-from stack.processes import descendants
 from stack.spark_java import spark_environment
 
 TOPIC_PARTITIONS = 50
@@ -39,7 +38,7 @@ TIMEOUT_S = 600.0
 def run(scale: Scale, say: Say) -> BenchOutcome:
     sizes = (1_000, 10_000) if scale.quick else (1_000, 10_000, 100_000)
     jobs = [_measure(size, say) for size in sizes]
-    asked, dry = _real_clusters(scale, say)
+    dry = _real_clusters(scale, say)
     steps = ("start", "history", "offsets", "aging")
     rows = tuple(
         (f"{one['partitions']:,}", *(f"{one[f'{name}_s']:.1f} ({one[f'{name}_cpu_s']:.1f})" for name in steps))
@@ -61,16 +60,8 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             ("way", "runs after the first", "first, s", "p50, s", "max, s"),
             tuple(found),
         ),
-        FigureTable(
-            f"Asking a real cluster of one broker for {DRY_TOPICS * DRY_PARTITIONS} partitions, without Spark",
-            ("cluster", "times", "starts and ends p50, ms", "record timestamps p50, ms"),
-            tuple(
-                (f"{name} {CLUSTERS[name]}", str(len(one["ends"])), *(f"{spread(one[k])['p50']:.1f}" for k in _ASKED))
-                for name, one in asked.items()
-            ),
-        ),
     )
-    return BenchOutcome({"unit": "s", "jobs": jobs, "dry_runs": dry, "asked_ms": asked}, tables)
+    return BenchOutcome({"unit": "s", "jobs": jobs, "dry_runs": dry}, tables)
 
 
 def _measure(partitions: int, say: Say) -> dict[str, float]:
@@ -98,8 +89,8 @@ def _finished(what: str, command: list[str], environment: Mapping[str, str]) -> 
     return done.stdout
 
 
-def _real_clusters(scale: Scale, say: Say) -> tuple[dict[str, dict[str, list[float]]], dict[str, list[float]]]:
-    """Results of `_ask` and `_dry_runs` for two clusters with a record in each partition."""
+def _real_clusters(scale: Scale, say: Say) -> dict[str, list[float]]:
+    """`_dry_runs` for two clusters with a record in each partition."""
     say(f"{', '.join(CLUSTERS)} and Spark Connect")
     with Stack.up(CLUSTERS, gateways=0, spark_connect=True, full_speed=True) as stack:
         topics = [f"bench-{number}" for number in range(DRY_TOPICS)]
@@ -107,8 +98,7 @@ def _real_clusters(scale: Scale, say: Say) -> tuple[dict[str, dict[str, list[flo
             for topic in topics:
                 create_topic(direct(stack, cluster), topic, DRY_PARTITIONS)
             _fill(direct(stack, cluster), topics)
-        asked = {name: _ask(name, direct(stack, name), topics, scale.pick(50, 3)) for name in stack.clusters}
-        return asked, _dry_runs(stack, topics, scale.pick(5, 1), say)
+        return _dry_runs(stack, topics, scale.pick(5, 1), say)
 
 
 def _fill(bootstrap: str, topics: Collection[str]) -> None:
@@ -121,31 +111,6 @@ def _fill(bootstrap: str, topics: Collection[str]) -> None:
             producer.produce(topic, b"record", partition=partition)
     if left := producer.flush(30):
         raise BenchError(f"{left} records were not acknowledged")
-
-
-_ASKED = ("ends", "timestamps")
-
-
-def _ask(name: str, bootstrap: str, topics: Collection[str], times: int) -> dict[str, list[float]]:
-    """Milliseconds for log starts and ends of all partitions, and for the timestamps in addition, in turns."""
-    from ha_core.kafka.admin import Admin
-    from ha_core.model import Cluster
-
-    took_ms: dict[str, list[float]] = {key: [] for key in _ASKED}
-    with Admin(Cluster(name=name, bootstrap=bootstrap)) as admin:
-        for _ in range(times):
-            marks = [time.monotonic()]
-            found = admin.topics(topics)
-            marks.append(time.monotonic())
-            ends = {(topic, index): one for topic, told in found.items() for index, one in told.ends.items()}
-            records = admin.record_times(ends)
-            marks.append(time.monotonic())
-            told = sum(one.newest_ms is not None for one in records.values())
-            if told != DRY_TOPICS * DRY_PARTITIONS:
-                raise BenchError(f"{name} told the timestamps of {told} partitions")
-            for key, before, after in zip(_ASKED, marks, marks[1:], strict=False):
-                took_ms[key].append((after - before) * 1000)
-    return took_ms
 
 
 def _dry_runs(stack: Stack, topics: Collection[str], rounds: int, say: Say) -> dict[str, list[float]]:
@@ -245,12 +210,7 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
 
 def _cpu_s() -> float:
     """CPU time of this process, its JVM and its Python workers so far, without other processes of the machine."""
-    ticks = 0
-    for pid in (os.getpid(), *descendants(os.getpid())):
-        with contextlib.suppress(OSError):
-            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))  # with ended children
-    return ticks / os.sysconf("SC_CLK_TCK")
+    return cpu_s_with_ended(tree(os.getpid()))
 
 
 END = 1_000_000

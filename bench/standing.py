@@ -26,7 +26,7 @@ import uvloop
 import yaml
 
 from bench.figures import BenchOutcome, FigureTable
-from bench.ground import BenchError, Say, Scale
+from bench.ground import BenchError, Say, Scale, change_of
 from bench.long_requests import names as long_requests
 from bench.long_requests import rules
 from gateway.config import Config, load
@@ -35,7 +35,6 @@ from gateway.runtime import gc_policy
 from gateway.runtime.offload import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
 from ha_core.plan.access.rights import Rights
-from ha_core.store.commits import Key, StateChange
 from stack.memory_store import MemoryStore
 
 CONNECTIONS, WAITING, MAPS = 9_000, 1_000, 50_000
@@ -226,10 +225,7 @@ def _mapped(number: int, cut: int = 1_000, fence: Fence | None = None) -> Topic:
 
 
 def _commit(store: MemoryStore, *documents: Cluster | Topic) -> None:
-    expected: dict[Key, int | None] = {
-        (type(one), one.name): held[1] if (held := store.read(type(one), one.name)) else None for one in documents
-    }
-    store.commit(StateChange(change_id=f"bench-{time.monotonic_ns()}", puts=documents, expected=expected))
+    store.commit(change_of(store, *documents))
 
 
 def _config(file: Path) -> Config:

@@ -17,7 +17,6 @@ from pathlib import Path
 import yaml
 
 from bench.copiers import Program, program
-from bench.gateway_cost import cpu_seconds
 from bench.ground import Say, direct
 from stack.certificates import Authority, Certificate
 from stack.harness import Stack
@@ -38,18 +37,13 @@ class TlsSide:
     """A path to the broker.
 
     :ivar ca_file: authority of its certificate; None: no TLS.
-    :ivar cpu_s: CPU time so far of the TLS terminator in front of the broker; None: there is none.
+    :ivar pid: the TLS terminator in front of the broker; None: there is none.
     """
 
     name: str
     bootstrap: str
     ca_file: Path | None
-    cpu_s: Callable[[], float] | None
-
-    @property
-    def settings(self) -> dict[str, str]:
-        """Settings of confluent-kafka."""
-        return {} if self.ca_file is None else {"security.protocol": "SSL", "ssl.ca.location": str(self.ca_file)}
+    pid: int | None
 
 
 @dataclass(frozen=True)
@@ -79,7 +73,7 @@ def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterato
         yield [
             TlsSide(PLAIN, direct(stack, CLUSTER), None, None),
             TlsSide(BROKER_TLS, f"{LOOPBACK}:{own}", authority.file, None),
-            TlsSide(OURS, stack.bootstrap, authority.file, lambda: cpu_seconds(int(stack.gateways[0]["pid"]))),
+            TlsSide(OURS, stack.bootstrap, authority.file, int(stack.gateways[0]["pid"])),
             *(
                 TlsSide(
                     name, f"{LOOPBACK}:{ports.front}", authority.file, _started(name, ports, certificate, folder, ends)
@@ -130,14 +124,14 @@ def speak_tls(stack: Stack, certificate: Certificate) -> None:
     stack.restart(GATEWAY)
 
 
-def _started(name: str, ports: _Ports, certificate: Certificate, folder: Path, ends: ExitStack) -> Callable[[], float]:
-    """Start a proxy; returns a function that reads its CPU time."""
+def _started(name: str, ports: _Ports, certificate: Certificate, folder: Path, ends: ExitStack) -> int:
+    """Start a proxy, and return its process."""
     home = folder / name
     home.mkdir()
     command = PROXIES[name](home, ports, certificate)
     running = ends.enter_context(program(name, command, {}, home / "log"))
     _until_it_listens(running, ports.front)
-    return running.cpu_s
+    return running.process.pid
 
 
 def _until_it_listens(running: Program, port: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -87,10 +88,21 @@ class Blueprint:
         return parts
 
     def register(self) -> None:
-        """Write the clusters to ZooKeeper."""
-        from stack.registration import register_clusters
+        """Write `/clusters/{name}` for each cluster in one revision; the first one is the default."""
+        from ha_core.model.cluster import Cluster
+        from ha_core.store.commits import StateChange
+        from ha_core.store.zookeeper import connect
 
-        register_clusters(self.zookeeper.address, ZOOKEEPER_ROOT, self.clusters, self.zookeeper.security)
+        security = "none" if self.service_password is None else "sasl"
+        documents = tuple(
+            Cluster(name=one.name, bootstrap=one.bootstrap, security=security, default=number == 0)
+            for number, one in enumerate(self.clusters)
+        )
+        change = StateChange(
+            puts=documents, expected={(Cluster, one.name): None for one in documents}, change_id="stack:clusters"
+        )
+        with closing(connect(self.zookeeper.address, root=ZOOKEEPER_ROOT, security=self.zookeeper.security)) as store:
+            store.commit(change)
 
     def security_variables(self) -> dict[str, str]:
         """Environment variables for commands, tasks and jobs to log in."""

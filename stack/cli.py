@@ -87,14 +87,13 @@ def up(
 ) -> None:
     """Start a stack, wait until each part is ready, and print all addresses."""
     from stack.launch import start
-    from stack.specs import parse_cluster, stack_spec
+    from stack.specs import StackSpec, parse_cluster
 
     begun = time.monotonic()
     with _clear_errors():
-        specs = [parse_cluster(text) for text in cluster or ["east=3.9.2", "west=4.3.1"]]
-        spec = stack_spec(
-            *(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror),
-            platform=platform,
+        clusters = tuple(map(parse_cluster, cluster or ["east=3.9.2", "west=4.3.1"]))
+        spec = StackSpec(
+            *(clusters, gateways, airflow, security, spark, spark_connect, mirror, record_facts_s, platform),
             workers=workers,
         )
         started = start(spec, directory, owner_pid, _say)

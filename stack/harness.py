@@ -14,7 +14,7 @@ from stack.errors import StackError
 from stack.launch import down, start
 from stack.layout import Layout
 from stack.parts import matches
-from stack.specs import cluster_spec, stack_spec
+from stack.specs import StackSpec, cluster_spec
 
 
 def _silent(_text: str) -> None:
@@ -70,9 +70,9 @@ class Stack:
 
         :param full_speed: tuned for measurements; without it brokers start sooner.
         """
-        specs = [cluster_spec(name, text) for name, text in clusters.items()]
-        spec = stack_spec(
-            *(specs, gateways, airflow, security, spark, spark_connect, record_facts_s, mirror, full_speed, platform),
+        specs = tuple(cluster_spec(name, text) for name, text in clusters.items())
+        spec = StackSpec(
+            *(specs, gateways, airflow, security, spark, spark_connect, mirror, record_facts_s, platform, full_speed),
             workers=workers,
             keep_in_zones=keep_in_zones,
         )

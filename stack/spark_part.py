@@ -9,18 +9,11 @@ from pathlib import Path
 
 from stack.java import SHORT_LIVED
 from stack.parts import LOOPBACK, PartNotReadyError, PartProgram, get_json, listens
+from stack.zookeeper_part import LOG4J2
 
 DAEMON_MEMORY_MB = 256
 WORKER_MEMORY_MB = 1024
 """Memory of all executors together, per core."""
-_LOG4J2 = """\
-rootLogger.level = info
-rootLogger.appenderRef.out.ref = out
-appender.out.type = Console
-appender.out.name = out
-appender.out.layout.type = PatternLayout
-appender.out.layout.pattern = [%d] %p %m (%c)%n%ex
-"""
 
 
 @dataclass(frozen=True)
@@ -72,8 +65,12 @@ class SparkPart:
 
     def prepare(self) -> tuple[PartProgram, ...]:
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.home / "log4j2.properties").write_text(_LOG4J2, "utf-8")
+        (self.home / "log4j2.properties").write_text(LOG4J2, "utf-8")
         return ()
+
+
+def _address(port: int, ui_port: int) -> tuple[str, ...]:
+    return ("--host", LOOPBACK, "--port", str(port), "--webui-port", str(ui_port))
 
 
 @dataclass(frozen=True)
@@ -87,14 +84,7 @@ class MasterPart(SparkPart):
 
     def command(self) -> PartProgram:
         settings = self.settings
-        address = (
-            "--host",
-            LOOPBACK,
-            "--port",
-            str(settings.master_port),
-            "--webui-port",
-            str(settings.master_ui_port),
-        )
+        address = _address(settings.master_port, settings.master_ui_port)
         return settings.run(
             self.home, DAEMON_MEMORY_MB, "spark-class", "org.apache.spark.deploy.master.Master", *address
         )
@@ -116,14 +106,7 @@ class WorkerPart(SparkPart):
 
     def command(self) -> PartProgram:
         settings = self.settings
-        address = (
-            "--host",
-            LOOPBACK,
-            "--port",
-            str(settings.worker_port),
-            "--webui-port",
-            str(settings.worker_ui_port),
-        )
+        address = _address(settings.worker_port, settings.worker_ui_port)
         memory = f"{WORKER_MEMORY_MB * settings.cores}m"
         size = ("--cores", str(settings.cores), "--memory", memory, "--work-dir", str(self.home / "work"))
         program = "org.apache.spark.deploy.worker.Worker"

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Literal, get_args
+from typing import Any
 
 from stack.errors import StackError
 from stack.jars import locked_versions
 
-Security = Literal["none", "sasl", "tls"]
+SECURITY = ("none", "sasl", "tls")
 MAX_BROKERS = 9
 MAX_GATEWAYS = 8
 MAX_WORKERS = 8
@@ -29,16 +29,19 @@ class ClusterSpec:
 
 @dataclass(frozen=True)
 class StackSpec:
-    """A whole stack. The first cluster is the default one."""
+    """A whole stack. The first cluster is the default one.
+
+    :raises StackError: such a stack is not possible.
+    """
 
     clusters: tuple[ClusterSpec, ...]
     gateways: int = 2
     airflow: bool = False
-    security: Security = "none"
+    security: str = "none"
     spark: bool = False
     """A standalone master and a worker."""
     spark_connect: bool = False
-    """And a Spark Connect server."""
+    """A Spark Connect server, with a master and a worker."""
     mirror: bool = False
     """The Spark job that copies mirrors: on this machine, or on the stack's master."""
     record_facts_s: int = 0
@@ -51,6 +54,25 @@ class StackSpec:
     """Workers of each gateway."""
     keep_in_zones: bool = False
     """Clients stay in the zone of the gateway that they ask: zone-1 is that of the first gateway, and so on."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spark", self.spark or self.spark_connect)
+        if not self.clusters:
+            raise StackError("a stack needs a cluster: add --cluster NAME=VERSION")
+        names = [cluster.name for cluster in self.clusters]
+        doubled = sorted({name for name in names if names.count(name) > 1})
+        if doubled:
+            raise StackError(f"cluster {doubled[0]} is given more than once")
+        if not 0 <= self.gateways <= MAX_GATEWAYS:
+            raise StackError(f"{self.gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
+        if not 1 <= self.workers <= MAX_WORKERS:
+            raise StackError(f"{self.workers} workers; from 1 to {MAX_WORKERS} are possible")
+        if self.record_facts_s < 0:
+            raise StackError(f"facts every {self.record_facts_s} seconds; 0 is never")
+        if self.security not in SECURITY:
+            raise StackError(f"security {self.security!r} is none of {', '.join(SECURITY)}")
+        if self.platform and self.security == "none":
+            raise StackError("a platform needs logins: add --security sasl or tls")
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
@@ -89,44 +111,3 @@ def cluster_spec(name: str, text: str) -> ClusterSpec:
     if not 1 <= brokers <= MAX_BROKERS:
         raise StackError(f"cluster {name}: {brokers} brokers; from 1 to {MAX_BROKERS} are possible")
     return ClusterSpec(name, version, brokers)
-
-
-def stack_spec(
-    clusters: Iterable[ClusterSpec],
-    gateways: int,
-    airflow: bool,
-    security: str,
-    spark: bool = False,
-    spark_connect: bool = False,
-    record_facts_s: int = 0,
-    mirror: bool = False,
-    full_speed: bool = True,
-    platform: bool = False,
-    workers: int = 1,
-    keep_in_zones: bool = False,
-) -> StackSpec:
-    """The checked specification; raises StackError."""
-    spark = spark or spark_connect
-    chosen = tuple(clusters)
-    if not chosen:
-        raise StackError("a stack needs a cluster: add --cluster NAME=VERSION")
-    names = [cluster.name for cluster in chosen]
-    doubled = sorted({name for name in names if names.count(name) > 1})
-    if doubled:
-        raise StackError(f"cluster {doubled[0]} is given more than once")
-    if not 0 <= gateways <= MAX_GATEWAYS:
-        raise StackError(f"{gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
-    if not 1 <= workers <= MAX_WORKERS:
-        raise StackError(f"{workers} workers; from 1 to {MAX_WORKERS} are possible")
-    if record_facts_s < 0:
-        raise StackError(f"facts every {record_facts_s} seconds; 0 is never")
-    if security not in get_args(Security):
-        raise StackError(f"security {security!r} is none of {', '.join(get_args(Security))}")
-    if platform and security == "none":
-        raise StackError("a platform needs logins: add --security sasl or tls")
-    known: Security = next(one for one in get_args(Security) if one == security)
-    return StackSpec(
-        *(chosen, gateways, airflow, known, spark, spark_connect, mirror, record_facts_s, platform, full_speed),
-        workers=workers,
-        keep_in_zones=keep_in_zones,
-    )

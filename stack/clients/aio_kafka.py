@@ -18,8 +18,8 @@ from stack.clients.python_clients import (
     producer_settings,
 )
 from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, name_in, value_of
-from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import Acked, ClientStarted, ClientStopped, Delivered, Failed, LibraryRemark, Positioned, Sent
+from stack.clients.start_point import StartPoint, started_consumer, started_producer
+from stack.history.events import Acked, ClientStopped, Delivered, Failed, LibraryRemark, Positioned, Sent
 
 
 def produce(options: Options) -> int:
@@ -36,18 +36,9 @@ async def _produce(options: Options) -> int:
 
     settings = producer_settings(options)
     with EventRecorder(options.out) as recorder:
-        recorder.write(
-            ClientStarted(
-                options.client,
-                time.time(),
-                "producer",
-                "aiokafka",
-                options.topics,
-                idempotent=bool(settings.get("enable_idempotence", False)),
-                ordered=True,  # this library has one batch per partition in flight
-                value_prefix=f"{options.client}-",
-            )
-        )
+        idempotent = bool(settings.get("enable_idempotence", False))
+        # This library has one batch per partition in flight.
+        recorder.write(started_producer(options, "aiokafka", idempotent, ordered=True))
         producer, ending, pace, number = AIOKafkaProducer(**settings), Ending(options), RecordPace(options.rate), 0
         await producer.start()
         answers: set[asyncio.Future[Any]] = set()

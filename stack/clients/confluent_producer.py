@@ -8,6 +8,7 @@ from typing import Any
 from stack.clients import confluent_settings
 from stack.clients.options import Options
 from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, value_of
+from stack.clients.start_point import started_producer
 from stack.history.events import Acked, ClientStarted, ClientStopped, Failed, LibraryRemark, Sent
 
 _NOT_APPENDED = frozenset(
@@ -26,16 +27,7 @@ _FLUSH_S = 60.0
 
 def started(options: Options, kind: str, settings: dict[str, Any]) -> ClientStarted:
     idempotent = str(settings.get("enable.idempotence", False)).lower() == "true" or "transactional.id" in settings
-    return ClientStarted(
-        options.client,
-        time.time(),
-        "producer",
-        kind,
-        options.topics,
-        idempotent=idempotent,
-        ordered=idempotent,
-        value_prefix=f"{options.client}-",
-    )
+    return started_producer(options, kind, idempotent)
 
 
 def report(recorder: EventRecorder, client: str, topic: str, name: str, transaction: int | None = None) -> Any:

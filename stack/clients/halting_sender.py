@@ -25,7 +25,8 @@ from ha_core.wire import ApiKey, ErrorCode, decode, encode, encode_request, resp
 from ha_core.wire.varint import write_uvarint
 from stack.clients.options import Options
 from stack.clients.recorder import Ending, EventRecorder, value_of
-from stack.history.events import Acked, ClientStarted, ClientStopped, Failed, LibraryRemark, Sent
+from stack.clients.start_point import started_producer
+from stack.history.events import Acked, ClientStopped, Failed, LibraryRemark, Sent
 
 _METADATA, _PRODUCE, _CREATE_TOPICS = 1, 7, 2
 """Versions that are not flexible, so that the records of a single partition are the end of the request."""
@@ -243,16 +244,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def run(options: Options) -> int:
     with EventRecorder(options.out) as recorder:
-        recorder.write(
-            ClientStarted(
-                options.client,
-                time.time(),
-                "producer",
-                "halting",
-                options.topics,
-                value_prefix=f"{options.client}-",
-            )
-        )
+        recorder.write(started_producer(options, "halting"))
         producer, ending, number = HaltingSender(options, recorder), Ending(options), 0
         while not ending.reached(number):
             producer.send(number)

@@ -21,7 +21,7 @@ from typing import IO, Protocol
 from stack.certificates import write_private
 from stack.clients.options import Options
 from stack.clients.recorder import Ending, EventRecorder
-from stack.clients.start_point import started_consumer
+from stack.clients.start_point import started_consumer, started_producer
 from stack.history.events import (
     Acked,
     Assigned,
@@ -57,17 +57,8 @@ def produce(options: Options) -> int:
     arguments += ["--acks", {"all": "-1"}.get(options.acks, options.acks or "-1")]
     if options.keys:
         arguments += ["--repeating-keys", str(options.keys)]
-    first = ClientStarted(
-        options.client,
-        time.time(),
-        "producer",
-        "java",
-        options.topics,
-        idempotent=settings["enable.idempotence"] == "true",
-        ordered=settings["enable.idempotence"] == "true",
-        value_prefix=f"{prefix}.",
-        lists_sends=False,
-    )
+    idempotent = settings["enable.idempotence"] == "true"
+    first = started_producer(options, "java", idempotent, prefix=f"{prefix}.", lists_sends=False)
     reader = _ProducerLines(options, prefix)
     return _run("VerifiableProducer", arguments, settings, options, first, reader)
 

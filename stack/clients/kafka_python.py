@@ -17,8 +17,8 @@ from stack.clients.python_clients import (
     producer_settings,
 )
 from stack.clients.recorder import Ending, EventRecorder, RecordPace, key_of, name_in, value_of
-from stack.clients.start_point import StartPoint, started_consumer
-from stack.history.events import Acked, ClientStarted, ClientStopped, Delivered, LibraryRemark, Positioned, Sent
+from stack.clients.start_point import StartPoint, started_consumer, started_producer
+from stack.history.events import Acked, ClientStopped, Delivered, LibraryRemark, Positioned, Sent
 
 
 def produce(options: Options) -> int:
@@ -28,18 +28,7 @@ def produce(options: Options) -> int:
     with EventRecorder(options.out) as recorder:
         settings = producer_settings(options)
         idempotent = bool(settings.get("enable_idempotence", KafkaProducer.DEFAULT_CONFIG["enable_idempotence"]))
-        recorder.write(
-            ClientStarted(
-                options.client,
-                time.time(),
-                "producer",
-                "kafka-python",
-                options.topics,
-                idempotent=idempotent,
-                ordered=idempotent,
-                value_prefix=f"{options.client}-",
-            )
-        )
+        recorder.write(started_producer(options, "kafka-python", idempotent))
         producer, ending, pace, number = KafkaProducer(**settings), Ending(options), RecordPace(options.rate), 0
         while not ending.reached(number):
             for n in range(number, number + pace.due(options.count - number if options.count else None)):

@@ -5,9 +5,9 @@ from __future__ import annotations
 PROGRAMS: dict[str, tuple[str, str]] = {
     "confluent-producer": ("confluent_producer", "run"),
     "confluent-transactions": ("confluent_transactions", "run"),
-    "java-transactions": ("java_transactions", "run"),
-    "java-3-transactions": ("java_transactions", "run_old"),
-    "java-pattern-reader": ("java_pattern", "run"),
+    "java-transactions": ("java_programs", "transactions"),
+    "java-3-transactions": ("java_programs", "old_transactions"),
+    "java-pattern-reader": ("java_programs", "pattern_reader"),
     "halting-sender": ("halting_sender", "run"),
     "confluent-consumer": ("confluent_consumer", "run"),
     "kafka-python-producer": ("kafka_python", "produce"),

@@ -1,10 +1,10 @@
-"""The start position of a consumer, and the first line of its history."""
+"""The first line of a client's history, and the start position of a consumer."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from stack.clients.options import Options
 from stack.history.events import ClientStarted, Isolation
@@ -28,6 +28,25 @@ class StartPoint:
         if word == "timestamp" and number.isdigit():
             return cls(word, timestamp_ms=int(number))
         raise ValueError(f"--seek {text!r} is none of beginning, end, offset:N, timestamp:MILLISECONDS")
+
+
+def started_producer(
+    options: Options, kind: str, idempotent: bool = False, ordered: bool | None = None, prefix: str = "", **more: Any
+) -> ClientStarted:
+    """:param ordered: None: as far as it is idempotent.
+    :param prefix: of its values, if it is not the client's name.
+    """
+    return ClientStarted(
+        options.client,
+        time.time(),
+        "producer",
+        kind,
+        options.topics,
+        idempotent=idempotent,
+        ordered=idempotent if ordered is None else ordered,
+        value_prefix=prefix or f"{options.client}-",
+        **more,
+    )
 
 
 def started_consumer(options: Options, kind: str, isolation: Isolation = "read_uncommitted") -> ClientStarted:

@@ -18,12 +18,11 @@ from stack.clients.process import history_of
 from stack.demo.command import Say, open_environment, switchyard
 from stack.demo.failover_plot import acks, draw, track_of
 from stack.demo.report import Failover, client_lines
-from stack.demo.workload import PAYMENTS, Workload, prepare, service_settings
+from stack.demo.workload import PAYMENTS, Workload, dump_everywhere, prepare
 from stack.errors import StackError
 from stack.harness import Stack
 from stack.history.blackout import Move
 from stack.history.events import Acked, Delivered
-from stack.history.evidence import dump_topic
 from stack.history.history import History
 from stack.history.lost_tails import ForcedLoss, account, tail_violations, what_is_left
 
@@ -75,9 +74,7 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
         try:
             words = ["mirror", "link", topic, "--from", ORIGIN, "--to", TARGET, "--reason", "demo: a standby", "--yes"]
             switchyard(stack, words, say)
-            workload.start()
-            names = ", ".join(client.name for client in workload.clients)
-            say(f"clients at work, {PAYMENTS.records_per_s:.0f} records a second per producer: {names}")
+            workload.start(say)
             at_work = time.time()
             lag = _until_copied(environment, TARGET, round(len(PAYMENTS.producers) * PAYMENTS.records_per_s))
             say(f"{topic} is copied to {TARGET} by the Spark job, {lag} records behind")
@@ -98,13 +95,7 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
         finally:
             workload.end()
     say(f"{topic} is read from both clusters, past the gateways")
-    settings = service_settings(stack)
-    logs = [
-        dump
-        for name, cluster in stack.clusters.items()
-        for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
-    ]
-    history = history_of(workload.clients).with_evidence((), (), logs)
+    history = history_of(workload.clients).with_evidence((), (), dump_everywhere(stack, topic))
     marks = (
         Mark(moments.stalled, "copying stands still"),
         Mark(moments.killed, f"{ORIGIN} killed"),

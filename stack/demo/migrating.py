@@ -59,9 +59,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
     workload = Workload(stack, INVOICES, directory)
     with open_environment(stack) as environment:
         try:
-            workload.start()
-            names = ", ".join(client.name for client in workload.clients)
-            say(f"clients at work, {INVOICES.records_per_s:.0f} records a second per producer: {names}")
+            workload.start(say)
             at_work = time.time()
             report = _migrate(stack, say)
             _say_status(environment, say)

@@ -106,12 +106,7 @@ class MigrationReport:
         return self.result == "succeeded" and self.aged and self.deleted and across and back and went_on
 
     def to_json(self) -> dict[str, Any]:
-        document = asdict(self)
-        document["from"], document["to"] = document.pop("origin"), document.pop("target")
-        document["cut"] = "predicted"
-        for client in document["clients"]:
-            client["standstill_before_ms"], client["blackout_ms"] = client["blackout_ms"]
-        return document
+        return {**_document(self), "cut": "predicted"}
 
 
 @dataclass(frozen=True)
@@ -149,13 +144,18 @@ class Failover:
         return self.result == "succeeded" and exact and back and self.standby_equal
 
     def to_json(self) -> dict[str, Any]:
-        document = asdict(self)
-        document["from"], document["to"] = document.pop("origin"), document.pop("target")
+        document = _document(self)
         document |= document.pop("account")
         document["missing"], document["strange"] = self.account.missing[:100], self.account.strange[:100]
-        for client in document["clients"]:
-            client["standstill_before_ms"], client["blackout_ms"] = client["blackout_ms"]
         return document
+
+
+def _document(act: MigrationReport | Failover) -> dict[str, Any]:
+    document = asdict(act)
+    document["from"], document["to"] = document.pop("origin"), document.pop("target")
+    for client in document["clients"]:
+        client["standstill_before_ms"], client["blackout_ms"] = client["blackout_ms"]
+    return document
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import History
 from stack.launch import StartedStack, start
-from stack.specs import cluster_spec, stack_spec
+from stack.specs import StackSpec, cluster_spec
 
 CLUSTERS = {"east": "3.9.2", "west": "4.3.1"}
 Say = Callable[[str], None]
@@ -23,8 +23,8 @@ Say = Callable[[str], None]
 
 def start_stack(say: Say) -> StartedStack:
     """Two clusters of different major versions, ZooKeeper, two gateways, Airflow, and Spark with the mirror job."""
-    specs = [cluster_spec(name, version) for name, version in CLUSTERS.items()]
-    spec = stack_spec(specs, gateways=2, airflow=True, security="sasl", mirror=True, record_facts_s=60)
+    specs = tuple(cluster_spec(name, version) for name, version in CLUSTERS.items())
+    spec = StackSpec(specs, gateways=2, airflow=True, security="sasl", mirror=True, record_facts_s=60)
     return start(spec, None, None, say)
 
 

@@ -11,10 +11,10 @@ from typing import Any
 from stack.clients.process import history_of
 from stack.demo.airflow_api import AirflowApi, tell_tasks
 from stack.demo.report import ClientLine, MoveReport, client_lines
-from stack.demo.workload import ORDERS, ROOT, Workload, prepare, service_settings
+from stack.demo.workload import ORDERS, ROOT, Workload, dump_everywhere, prepare
 from stack.harness import Stack
 from stack.history.blackout import Move
-from stack.history.evidence import cuts_of, dump_topic
+from stack.history.evidence import cuts_of
 from stack.history.history import History
 
 QUIET_S = 3.0
@@ -40,9 +40,7 @@ def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, sa
     workload = Workload(stack, ORDERS, directory)
     operations = []
     try:
-        workload.start()
-        names = ", ".join(client.name for client in workload.clients)
-        say(f"clients at work, {ORDERS.records_per_s:.0f} records a second per producer: {names}")
+        workload.start(say)
         _dry_run(airflow, say)
         time.sleep(QUIET_S)
         for number, (origin, target) in enumerate((("east", "west"), ("west", "east")), 1):
@@ -65,13 +63,7 @@ def _history(stack: Stack, workload: Workload) -> History:
         cuts = cuts_of([store.load().topics[topic]])
     finally:
         store.close()
-    settings = service_settings(stack)
-    logs = [
-        dump
-        for name, cluster in stack.clusters.items()
-        for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
-    ]
-    return history_of(workload.clients).with_evidence(cuts, (), logs)
+    return history_of(workload.clients).with_evidence(cuts, (), dump_everywhere(stack, topic))
 
 
 def _dry_run(airflow: AirflowApi, say: Say) -> None:

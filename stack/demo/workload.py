@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
+from stack.history.evidence import dump_topic
+from stack.history.history import LogDump
 from stack.placing import client_id_at
 
 ROOT = "/switchyard"
@@ -97,7 +99,7 @@ class Workload:
     def clients(self) -> list[ClientProcess]:
         return [*self.producers, *self.consumers]
 
-    def start(self) -> None:
+    def start(self, say: Callable[[str], None]) -> None:
         """Returns when every client is at work."""
         application = self.application
         for name, kind in application.consumers.items():
@@ -109,6 +111,8 @@ class Workload:
             producer.wait_for(20, "acknowledged")
         for consumer in self.consumers:
             consumer.wait_for(20, "delivered")
+        names = ", ".join(client.name for client in self.clients)
+        say(f"clients at work, {application.records_per_s:.0f} records a second per producer: {names}")
 
     def consume(self, kind: str, name: str, group: str, **options: Any) -> ClientProcess:
         """Start one more consumer; `options` are the fields of stack.clients.options.Options."""
@@ -159,6 +163,16 @@ class Workload:
             group = consumer.options.group
             found[group] = found.get(group, 0) + consumer.count("delivered")
         return found
+
+
+def dump_everywhere(stack: Stack, topic: str) -> list[LogDump]:
+    """The topic's logs in both clusters, read without gateways."""
+    settings = service_settings(stack)
+    return [
+        dump
+        for name, cluster in stack.clusters.items()
+        for dump in dump_topic(name, cluster["bootstrap"], topic, settings)
+    ]
 
 
 def service_settings(stack: Stack) -> dict[str, str]:

@@ -57,3 +57,8 @@ def test_a_copy_that_does_not_grow_in_the_window_has_no_speed() -> None:
 
     with pytest.raises(BenchError, match=r"stayed at 300 of 1000 records for 2\d"):
         measured(looks, RECORDS, BOUNDS)
+
+
+def test_a_copy_without_cpu_time_of_its_copier_has_no_speed() -> None:
+    with pytest.raises(BenchError, match="no CPU time for 400 records"):
+        measured(steady(200, 0, seconds=5), RECORDS, BOUNDS)

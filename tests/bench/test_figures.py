@@ -6,7 +6,6 @@ import pytest
 
 from bench.blackout import fence_to_cut_ms
 from bench.figures import FigureTable, number, paired_ratio, percentile, slope, spread, turns
-from bench.gateway_cost import Cost
 
 
 @pytest.mark.parametrize(("percent", "expected"), [(1, 1), (50, 50), (99, 99), (99.1, 100), (100, 100)])
@@ -85,12 +84,6 @@ def test_a_table_is_aligned_markdown() -> None:
 def test_a_row_with_a_missing_cell_is_refused() -> None:
     with pytest.raises(ValueError, match="row 1 has 1 cells, the header 2"):
         FigureTable("Title", ("a", "b"), (("1", "2"), ("3",))).text()
-
-
-def test_the_cost_of_a_window_is_the_increase_in_it() -> None:
-    cost = Cost(3.0, 5e9) - Cost(1.0, 1e9)
-
-    assert cost.cpu_s_per_gb == pytest.approx(0.5)
 
 
 def test_fence_to_cut_is_the_time_that_clients_wait() -> None:

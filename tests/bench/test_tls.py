@@ -10,27 +10,30 @@ from pathlib import Path
 
 import pytest
 
-from bench.tls import Shaken, Spent, shaken_row, spent_row
+from bench.tls import Shaken, shaken_row
 from bench.tls_sides import PROXIES, installed
 
 
-def spent(*ended: float) -> list[Spent]:
-    return [Spent(one, 2.0, 100.0) for one in ended]
+def shaken(*cpu_ms: float) -> list[Shaken]:
+    return [Shaken(400.0, one, 0.25, "any") for one in cpu_ms]
 
 
 def test_cpu_is_compared_with_the_peer_round_by_round() -> None:
     # Given a second round in which everything took ten times as long
-    found = {"gateway": spent(1.5, 15.0), "haproxy": spent(1.0, 10.0), "broker": spent(0.0, 0.0)}
+    found = {"gateway": shaken(1.5, 15.0), "haproxy": shaken(1.0, 10.0)}
 
-    assert spent_row("fetch", "gateway", found, "haproxy") == ("fetch", "gateway", "8.2", "2.0", "10", "1.50", "100")
-    # Then the side without TLS in front of the broker has no ratio
-    assert spent_row("fetch", "broker", found, "haproxy") == ("fetch", "broker", "-", "2.0", "2.0", "-", "100")
+    assert shaken_row("full", "gateway", found, "haproxy") == ("full", "gateway", "400", "8.2", "1.50", "25 %")
 
 
 def test_without_a_peer_there_are_figures_and_no_ratios() -> None:
-    found = {"gateway": [Shaken(400.0, 0.5, 0.25, "any")]}
-
-    assert shaken_row("resumed", "gateway", found, None) == ("resumed", "gateway", "400", "0.50", "-", "25 %")
+    assert shaken_row("resumed", "gateway", {"gateway": shaken(0.5)}, None) == (
+        "resumed",
+        "gateway",
+        "400",
+        "0.50",
+        "-",
+        "25 %",
+    )
 
 
 def test_a_proxy_that_is_not_installed_is_reported_and_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,7 +64,7 @@ def test_every_side_is_measured(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     figures = json.loads(file.read_text())["tls"]["figures"]
     for what in ("produce", "fetch"):
-        assert list(figures["loads"][what]) == ["no TLS", "broker", *sides]
+        assert list(figures["loads"]["throughput"][what]) == ["no TLS", "broker", *sides]
     for side in sides:
         (full,), (resumed,) = (figures["handshakes"][how][side] for how in ("full", "resumed"))
         assert full["resumed"] == 0.0

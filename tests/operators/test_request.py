@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import MoveRequest, MoveSet, Scope
+from ha_core.operations.access import bindings_file
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.proposal.proposal import Proposal
@@ -17,6 +18,7 @@ assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk import DAG  # noqa: E402
 
+from ha_core.operators.bindings import CompareBindingsOperator  # noqa: E402
 from ha_core.operators.clusters import MaskClusterOperator  # noqa: E402
 from ha_core.operators.switch import AcquireOperator, CutOverOperator, PlanSwitchOperator  # noqa: E402
 from ha_core.present.moves import proposal_page  # noqa: E402
@@ -48,6 +50,17 @@ def proposal(*verdicts: Verdict, **reasons: str) -> Proposal:
     request = make_request(["user:alice"], "east", "west", reason="a test")
     moves = MoveSet(topics=("orders",), reasons={f"topic:{name}": why for name, why in reasons.items()})
     return Proposal(request=request, revision=7, moves=moves, verdicts=verdicts)
+
+
+def test_declared_bindings_keep_the_indentation_of_the_form() -> None:
+    # Given a declaration that was copied out of an indented block
+    declaration = "  complete: false\n  bindings: {alice: {cluster: west}}\n"
+    task = CompareBindingsOperator(task_id="difference")
+    task.render_template_fields({"params": {"declaration": declaration, "reason": "a test"}})
+    # When the task reads the form
+    task.read_arguments()
+    # Then it can be parsed
+    assert bindings_file.parse(task.declaration, "the declaration").bindings["alice"].cluster == "west"
 
 
 def test_the_scope_of_the_form_is_that_of_the_command_line() -> None:

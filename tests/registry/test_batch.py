@@ -183,7 +183,7 @@ def test_every_invalid_entry_is_named_and_nothing_is_changed(registry: Platform)
         ("users: [", "neither JSON nor YAML"),
         ("[" * 20_000, "too deeply"),
         ("users: [{name: !!int x}]", "neither JSON nor YAML"),
-        ("x" * (documents.MAX_BYTES + 1), "give less at once"),
+        ("x" * (documents.MAX_BYTES + 1), "split it"),
     ],
 )
 def test_a_form_that_is_no_document_of_entries_is_refused(registry: Platform, document: str, words: str) -> None:

@@ -92,7 +92,7 @@ def test_a_deletion_raises_the_version(operator: TestClient, gateway: TestClient
 def test_more_clusters_than_a_page_holds_are_all_returned(
     opened: Platform, operator: TestClient, gateway: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ha_core.platform.discovery.MAX_PAGE", 3)
+    monkeypatch.setattr("ha_core.platform.serving.discovery.MAX_PAGE", 3)
     for n in range(8):
         put(operator, "clusters", name=f"c-{n}", bootstrap=f"h-{n}:9092")
     assert len(gateway.get("/v1/gateway/addresses").json()["addresses"]) == 8

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.platform.documents import parsed
+from ha_core.platform.documents import MAX_BYTES, parsed
 from ha_core.platform.errors import InvalidError
 
 
@@ -31,7 +31,13 @@ def test_plain_values_are_what_people_read(text: str, value: Any) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["users: [a]\nusers: [b]", "- {name: a, owner: b, owner: c}", '{"users": [], "users": []}', '[{"a": 1, "a": 1}]'],
+    [
+        "users: [a]\nusers: [b]",
+        "- {name: a, owner: b, owner: c}",
+        "{1: a, 1.0: b}",
+        '{"users": [], "users": []}',
+        '[{"a": 1, "a": 1}]',
+    ],
 )
 def test_a_key_that_is_given_twice_is_refused(text: str) -> None:
     with pytest.raises(InvalidError, match="the form has a key twice in one place: give each key once"):
@@ -56,3 +62,33 @@ def test_other_content_is_refused_without_being_shown(text: str) -> None:
     with pytest.raises(InvalidError) as refused:
         parsed(text, "the form")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("a:\n  - [1, {b: }]\n  - 'true'\n  - |\n    x\n", {"a": [[1, {"b": None}], "true", "x\n"]}),
+        ("<<: {a: 1}", {"<<": {"a": 1}}),
+        ("- &x a\n- b", ["a", "b"]),
+    ],
+)
+def test_collections_and_quoted_values_are_read(text: str, value: Any) -> None:
+    assert parsed(text, "the form") == value
+
+
+@pytest.mark.parametrize("text", ["a: 1\n---\nb: 1", "a: *b", "{[a]: b}", "{{a: 1}: b}"])
+def test_two_documents_unknown_aliases_and_collections_as_keys_are_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match="neither JSON nor YAML"):
+        parsed(text, "the form")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "- " * 100_000, "{a: " * 100_000, "a: " + "[" * 101])
+def test_deep_nesting_is_refused(text: str) -> None:
+    with pytest.raises(InvalidError, match=r"nested too deeply|neither JSON nor YAML"):
+        parsed(text, "the form")
+
+
+def test_a_document_above_the_limit_is_refused_with_the_limit_and_the_way_out() -> None:
+    with pytest.raises(InvalidError, match="the form has more than 1,048,576 characters: split it"):
+        parsed("x" * (MAX_BYTES + 1), "the form")

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from stack import npm
+from stack.clients import kafka_js
+from stack.clients.kafka_js import node_modules
 from stack.errors import StackError
-from stack.npm import node_modules
 
 MANIFEST = json.dumps({"name": "thing", "version": "1.0.0"}).encode()
 
@@ -50,7 +50,7 @@ def test_locked_packages_are_fetched_once(project: Path, monkeypatch: pytest.Mon
     # Given packages that were fetched
     first = node_modules(project)
     # When npm is not available any more
-    monkeypatch.setattr(npm, "_install", None)
+    monkeypatch.setattr(kafka_js, "_install", None)
     # Then they are used as they are
     assert node_modules(project) == first
     assert (first / "thing" / "package.json").read_bytes() == MANIFEST

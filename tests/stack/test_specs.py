@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 from stack.cli import app
 from stack.errors import StackError
 from stack.jars import locked_versions
-from stack.specs import ClusterSpec, StackSpec, parse_cluster, stack_spec
+from stack.specs import ClusterSpec, StackSpec, parse_cluster
 
 
 def test_a_cluster_spec_is_a_name_a_version_and_a_number_of_brokers() -> None:
@@ -58,18 +58,18 @@ def test_an_invalid_stack_spec_is_refused_with_the_reason(
     clusters: list[str], gateways: int, security: str, reason: str
 ) -> None:
     with pytest.raises(StackError, match=reason):
-        stack_spec([parse_cluster(cluster) for cluster in clusters], gateways, False, security)
+        StackSpec(tuple(map(parse_cluster, clusters)), gateways, False, security)
 
 
 def test_a_stack_spec_is_read_back_from_its_json() -> None:
-    spec = stack_spec([parse_cluster("east=3.9.2"), parse_cluster("west=4.3.1x3")], 2, True, "sasl")
+    spec = StackSpec((parse_cluster("east=3.9.2"), parse_cluster("west=4.3.1x3")), 2, True, "sasl")
     assert StackSpec.from_json(spec.to_json()) == spec
-    interactive = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", spark_connect=True)
+    interactive = StackSpec((parse_cluster("east=3.9.2"),), 0, False, "none", spark_connect=True)
     assert StackSpec.from_json(interactive.to_json()) == interactive
-    mirroring = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", mirror=True)
+    mirroring = StackSpec((parse_cluster("east=3.9.2"),), 0, False, "none", mirror=True)
     assert StackSpec.from_json(mirroring.to_json()) == mirroring
-    soon = stack_spec([parse_cluster("east=3.9.2")], 0, False, "none", full_speed=False)
-    assert StackSpec.from_json(soon.to_json()) == soon != stack_spec([parse_cluster("east=3.9.2")], 0, False, "none")
+    soon = StackSpec((parse_cluster("east=3.9.2"),), 0, False, "none", full_speed=False)
+    assert StackSpec.from_json(soon.to_json()) == soon != StackSpec((parse_cluster("east=3.9.2"),), 0, False, "none")
     assert mirroring.mirror
     assert not mirroring.spark
     assert interactive.spark, "Spark Connect comes with a master and a worker"
@@ -88,5 +88,5 @@ def test_a_platform_requires_logins() -> None:
     clusters = [parse_cluster("east=3.9.2")]
 
     with pytest.raises(StackError, match="a platform needs logins: add --security sasl or tls"):
-        stack_spec(clusters, 1, False, "none", platform=True)
-    assert stack_spec(clusters, 1, False, "tls", platform=True).platform
+        StackSpec(clusters, 1, False, "none", platform=True)
+    assert StackSpec(clusters, 1, False, "tls", platform=True).platform

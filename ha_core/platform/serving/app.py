@@ -21,7 +21,7 @@ from ha_core.platform.reading import MAX_PAGE
 from ha_core.platform.scram import ITERATIONS
 from ha_core.platform.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, shape_errors
 from ha_core.platform.serving.client_changes import add_client_changes
-from ha_core.platform.serving.discovery import add_discovery
+from ha_core.platform.serving.discovery import DiscoveryFeed, add_discovery
 from ha_core.platform.serving.tokens import Caller, CallerTokens, Role
 from ha_core.platform.words import MAX_REASON, short
 
@@ -121,6 +121,7 @@ def _only(role: Role) -> CallerOf:
 
 
 def _of_gateways(registry: Platform, publishes_quotas: bool) -> APIRouter:
+    discovery = DiscoveryFeed(registry)
     router = APIRouter(prefix="/v1/gateway", tags=["gateways"], dependencies=[Depends(_only("gateway"))])
 
     @router.get("/changes/{kind}")
@@ -138,17 +139,16 @@ def _of_gateways(registry: Platform, publishes_quotas: bool) -> APIRouter:
 
     @router.get("/settings")
     def versions() -> dict[str, Any]:
-        return {"versions": dict.fromkeys(TYPES, 0) | registry.read.type_versions()}
+        return {"versions": discovery.type_versions()}
 
     @router.get("/settings/{type_name}")
     def settings(type_name: str, version: Annotated[int, Query(ge=0)] = 0) -> dict[str, Any]:
         if type_name not in TYPES:
             raise NotThereError(f"type {short(type_name)} is not known; one of {', '.join(TYPES)}")
-        found = registry.read.of_type(type_name, version)
-        values = None if found.values is None else {str(one["name"]): one["value"] for one in found.values.values()}
-        return {"type": type_name, "version": found.version, "settings": values}
+        newest, values = discovery.part(type_name, version)
+        return {"type": type_name, "version": newest, "settings": values}
 
-    add_discovery(router, registry)
+    add_discovery(router, discovery)
     add_client_changes(router, registry, _caller, publishes_quotas)
     return router
 
