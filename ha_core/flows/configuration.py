@@ -18,13 +18,13 @@ from ha_core.flows.keys import (
     FLOW_KEYS,
     RENAMED,
     WORKER_PREFIXES,
-    Key,
-    Use,
+    FlowKey,
+    KeyUse,
 )
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
 from ha_core.flows.remote_topics import SettingsRule
-from ha_core.flows.topology import Route, check_circles
+from ha_core.flows.topology import FlowRoute, check_circles
 
 MAX_CLUSTERS = 100
 _OWN = ("clusters", "config.providers")
@@ -41,6 +41,10 @@ class Remark(NamedTuple):
     line: int
     text: str
     error: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"line {self.line}: " if self.line else ""
 
 
 @dataclass(frozen=True)
@@ -89,8 +93,8 @@ class FlowConfig:
         return f"{self.source}->{self.target}"
 
     @property
-    def route(self) -> Route:
-        return Route(self.source, self.target, self.policy, self.topics, self.copies_heartbeats)
+    def route(self) -> FlowRoute:
+        return FlowRoute(self.source, self.target, self.policy, self.topics, self.copies_heartbeats)
 
     @property
     def syncs_topic(self) -> str:
@@ -117,8 +121,8 @@ class ConfigurationError(FlowError):
 
     def __init__(self, name: str, remarks: tuple[Remark, ...]) -> None:
         self.remarks = remarks
-        lines = (f"line {remark.line}: {remark.text}" if remark.line else remark.text for remark in remarks)
-        super().__init__(f"{name} cannot be used:\n" + "\n".join(f"- {line}" for line in lines))
+        lines = "\n".join(f"- {remark.place}{remark.text}" for remark in remarks)
+        super().__init__(f"{name} cannot be used:\n{lines}")
 
 
 def configuration(
@@ -188,7 +192,7 @@ class _File:
                 return found.value, found.line
         return None, 0
 
-    def default(self, key: Key) -> str:
+    def default(self, key: FlowKey) -> str:
         return key.earlier_default if self._like_3_9 and key.earlier_default is not None else key.default
 
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
@@ -263,7 +267,7 @@ class _File:
             yield Remark(found.line, f"{key}: Kafka 4.0 removed this name; write {RENAMED[name]}")
         elif name not in FLOW_KEYS:
             yield from self._about_client_key(key, name, found)
-        elif FLOW_KEYS[name].use is Use.WITHOUT_EFFECT:
+        elif FLOW_KEYS[name].use is KeyUse.WITHOUT_EFFECT:
             yield Remark(found.line, f"{key} has no effect: {FLOW_KEYS[name].note}")
 
     def _about_client_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
@@ -348,7 +352,12 @@ class _Flow:
     def _refuse(self) -> None:
         for name, key in FLOW_KEYS.items():
             text, line = self.text(name)
-            if key.use is Use.REFUSED and line and text not in {"", key.default} and "ByteArrayConverter" not in text:
+            if (
+                key.use is KeyUse.REFUSED
+                and line
+                and text not in {"", key.default}
+                and "ByteArrayConverter" not in text
+            ):
                 self._file.error(
                     line, f"{name}={text} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here."
                 )

@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 Kind = Literal["text", "list", "flag", "int", "seconds", "class"]
 
 
-class Use(StrEnum):
+class KeyUse(StrEnum):
     """What Switchyard does with a key."""
 
     APPLIED = "applied"
@@ -20,7 +20,7 @@ class Use(StrEnum):
     """A value other than the default would change the records or their names in a way that Switchyard cannot."""
 
 
-class Key(NamedTuple):
+class FlowKey(NamedTuple):
     """
     :ivar default: of Kafka 4.3.
     :ivar earlier_default: of Kafka 3.9, where it differs.
@@ -31,7 +31,7 @@ class Key(NamedTuple):
     name: str
     kind: Kind
     default: str
-    use: Use = Use.APPLIED
+    use: KeyUse = KeyUse.APPLIED
     note: str = ""
     valid: tuple[str, ...] = ()
     earlier_default: str | None = None
@@ -55,87 +55,97 @@ _EXCLUDED_SETTINGS_3_9 = (
 FLOW_KEYS = {
     key.name: key
     for key in (
-        Key("enabled", "flag", "false"),
-        Key("topics", "list", ".*"),
-        Key(
+        FlowKey("enabled", "flag", "false"),
+        FlowKey("topics", "list", ".*"),
+        FlowKey(
             "topics.exclude",
             "list",
             r"mm2.*\.internal,.*\.replica,__.*",
             earlier_default=r".*[\-\.]internal,.*\.replica,__.*",
         ),
-        Key("groups", "list", ".*"),
-        Key("groups.exclude", "list", r"console-consumer-.*,connect-.*,__.*"),
-        Key("config.properties.exclude", "list", _EXCLUDED_SETTINGS, earlier_default=_EXCLUDED_SETTINGS_3_9),
-        Key("use.defaults.from", "text", "target", valid=("source", "target")),
-        Key("replication.policy.class", "class", f"{_MM2}DefaultReplicationPolicy"),
-        Key("replication.policy.separator", "text", "."),
-        Key("replication.policy.internal.topic.separator.enabled", "flag", "true"),
-        Key("replication.factor", "int", "2"),
-        Key("refresh.topics.enabled", "flag", "true"),
-        Key("refresh.topics.interval.seconds", "seconds", "600"),
-        Key("sync.topic.configs.enabled", "flag", "true"),
-        Key("sync.topic.configs.interval.seconds", "seconds", "600"),
-        Key("sync.topic.acls.enabled", "flag", "true"),
-        Key("sync.topic.acls.interval.seconds", "seconds", "600"),
-        Key("refresh.groups.enabled", "flag", "true"),
-        Key("refresh.groups.interval.seconds", "seconds", "600"),
-        Key("emit.checkpoints.enabled", "flag", "true"),
-        Key("emit.checkpoints.interval.seconds", "seconds", "60"),
-        Key("sync.group.offsets.enabled", "flag", "false"),
-        Key("sync.group.offsets.interval.seconds", "seconds", "60"),
-        Key("emit.heartbeats.enabled", "flag", "true"),
-        Key("emit.heartbeats.interval.seconds", "seconds", "1"),
-        Key("heartbeats.replication.enabled", "flag", "true"),
-        Key("emit.offset-syncs.enabled", "flag", "true"),
-        Key("offset.lag.max", "int", "100"),
-        Key("offset-syncs.topic.location", "text", "source", valid=("source", "target")),
-        Key("heartbeats.topic.replication.factor", "int", "3"),
-        Key("checkpoints.topic.replication.factor", "int", "3"),
-        Key("offset-syncs.topic.replication.factor", "int", "3"),
-        Key("metric.names.formats", "list", "legacy", valid=("legacy", "new")),
-        Key("add.source.alias.to.metrics", "flag", "false"),
-        Key("topic.filter.class", "class", f"{_MM2}DefaultTopicFilter", Use.REFUSED, _JAVA),
-        Key("group.filter.class", "class", f"{_MM2}DefaultGroupFilter", Use.REFUSED, _JAVA),
-        Key("config.property.filter.class", "class", f"{_MM2}DefaultConfigPropertyFilter", Use.REFUSED, _JAVA),
-        Key("transforms", "list", "", Use.REFUSED, "it changes records, and Switchyard copies their bytes"),
-        Key("predicates", "list", "", Use.REFUSED, "it selects records, and Switchyard copies all"),
-        Key("key.converter", "class", "", Use.REFUSED, "Switchyard copies the bytes of keys"),
-        Key("value.converter", "class", "", Use.REFUSED, "Switchyard copies the bytes of values"),
-        Key("header.converter", "class", "", Use.REFUSED, "Switchyard copies the bytes of headers"),
-        Key("forwarding.admin.class", "class", "org.apache.kafka.clients.admin.ForwardingAdmin", Use.REFUSED, _JAVA),
-        Key("admin.timeout.ms", "int", "60000"),
-        Key("consumer.poll.timeout.ms", "int", "1000", Use.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"),
-        Key("tasks.max", "int", "1", Use.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
-        Key("tasks.max.enforce", "flag", "true", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("use.incremental.alter.configs", "text", "requested", Use.WITHOUT_EFFECT, "Switchyard uses it always"),
-        Key("errors.log.enable", "flag", "false", Use.WITHOUT_EFFECT, "Switchyard logs each error"),
-        Key("errors.log.include.messages", "flag", "false", Use.WITHOUT_EFFECT, "Switchyard never logs records"),
-        Key("errors.retry.delay.max.ms", "int", "60000", Use.WITHOUT_EFFECT, "Switchyard repeats for ever"),
-        Key("errors.retry.timeout", "int", "0", Use.WITHOUT_EFFECT, "Switchyard repeats for ever"),
-        Key(
+        FlowKey("groups", "list", ".*"),
+        FlowKey("groups.exclude", "list", r"console-consumer-.*,connect-.*,__.*"),
+        FlowKey("config.properties.exclude", "list", _EXCLUDED_SETTINGS, earlier_default=_EXCLUDED_SETTINGS_3_9),
+        FlowKey("use.defaults.from", "text", "target", valid=("source", "target")),
+        FlowKey("replication.policy.class", "class", f"{_MM2}DefaultReplicationPolicy"),
+        FlowKey("replication.policy.separator", "text", "."),
+        FlowKey("replication.policy.internal.topic.separator.enabled", "flag", "true"),
+        FlowKey("replication.factor", "int", "2"),
+        FlowKey("refresh.topics.enabled", "flag", "true"),
+        FlowKey("refresh.topics.interval.seconds", "seconds", "600"),
+        FlowKey("sync.topic.configs.enabled", "flag", "true"),
+        FlowKey("sync.topic.configs.interval.seconds", "seconds", "600"),
+        FlowKey("sync.topic.acls.enabled", "flag", "true"),
+        FlowKey("sync.topic.acls.interval.seconds", "seconds", "600"),
+        FlowKey("refresh.groups.enabled", "flag", "true"),
+        FlowKey("refresh.groups.interval.seconds", "seconds", "600"),
+        FlowKey("emit.checkpoints.enabled", "flag", "true"),
+        FlowKey("emit.checkpoints.interval.seconds", "seconds", "60"),
+        FlowKey("sync.group.offsets.enabled", "flag", "false"),
+        FlowKey("sync.group.offsets.interval.seconds", "seconds", "60"),
+        FlowKey("emit.heartbeats.enabled", "flag", "true"),
+        FlowKey("emit.heartbeats.interval.seconds", "seconds", "1"),
+        FlowKey("heartbeats.replication.enabled", "flag", "true"),
+        FlowKey("emit.offset-syncs.enabled", "flag", "true"),
+        FlowKey("offset.lag.max", "int", "100"),
+        FlowKey("offset-syncs.topic.location", "text", "source", valid=("source", "target")),
+        FlowKey("heartbeats.topic.replication.factor", "int", "3"),
+        FlowKey("checkpoints.topic.replication.factor", "int", "3"),
+        FlowKey("offset-syncs.topic.replication.factor", "int", "3"),
+        FlowKey("metric.names.formats", "list", "legacy", valid=("legacy", "new")),
+        FlowKey("add.source.alias.to.metrics", "flag", "false"),
+        FlowKey("topic.filter.class", "class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("group.filter.class", "class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("config.property.filter.class", "class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("transforms", "list", "", KeyUse.REFUSED, "it changes records, and Switchyard copies their bytes"),
+        FlowKey("predicates", "list", "", KeyUse.REFUSED, "it selects records, and Switchyard copies all"),
+        FlowKey("key.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of keys"),
+        FlowKey("value.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of values"),
+        FlowKey("header.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of headers"),
+        FlowKey(
+            "forwarding.admin.class", "class", "org.apache.kafka.clients.admin.ForwardingAdmin", KeyUse.REFUSED, _JAVA
+        ),
+        FlowKey("admin.timeout.ms", "int", "60000"),
+        FlowKey(
+            "consumer.poll.timeout.ms", "int", "1000", KeyUse.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"
+        ),
+        FlowKey("tasks.max", "int", "1", KeyUse.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
+        FlowKey("tasks.max.enforce", "flag", "true", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey(
+            "use.incremental.alter.configs", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard uses it always"
+        ),
+        FlowKey("errors.log.enable", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard logs each error"),
+        FlowKey("errors.log.include.messages", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard never logs records"),
+        FlowKey("errors.retry.delay.max.ms", "int", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey("errors.retry.timeout", "int", "0", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey(
             "errors.tolerance",
             "text",
             "none",
-            Use.REFUSED,
+            KeyUse.REFUSED,
             "Switchyard skips no record; a partition that cannot be copied stops with its reason",
             ("none", "all"),
         ),
-        Key("exactly.once.support", "text", "requested", Use.WITHOUT_EFFECT, "Switchyard copies exactly once"),
-        Key("exactly.once.source.support", "text", "disabled", Use.WITHOUT_EFFECT, "Switchyard copies exactly once"),
-        Key("transaction.boundary", "text", "poll", Use.WITHOUT_EFFECT, "copies need no transaction of their own"),
-        Key("transaction.boundary.interval.ms", "text", "", Use.WITHOUT_EFFECT, "see transaction.boundary"),
-        Key("offsets.storage.topic", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("config.action.reload", "text", "restart", Use.WITHOUT_EFFECT, "Switchyard follows the file"),
-        Key("auto.include.jmx.reporter", "flag", "true", Use.WITHOUT_EFFECT, "metrics are Prometheus'"),
-        Key("metric.reporters", "list", "", Use.WITHOUT_EFFECT, "metrics are Prometheus'"),
-        Key("name", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("connector.class", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("connector.plugin.version", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("key.converter.plugin.version", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("value.converter.plugin.version", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("header.converter.plugin.version", "text", "", Use.WITHOUT_EFFECT, _CONNECT),
-        Key("source.cluster.alias", "text", "", Use.REFUSED, "the alias is the one in `clusters`"),
-        Key("target.cluster.alias", "text", "", Use.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("exactly.once.support", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
+        FlowKey(
+            "exactly.once.source.support", "text", "disabled", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"
+        ),
+        FlowKey(
+            "transaction.boundary", "text", "poll", KeyUse.WITHOUT_EFFECT, "copies need no transaction of their own"
+        ),
+        FlowKey("transaction.boundary.interval.ms", "text", "", KeyUse.WITHOUT_EFFECT, "see transaction.boundary"),
+        FlowKey("offsets.storage.topic", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("config.action.reload", "text", "restart", KeyUse.WITHOUT_EFFECT, "Switchyard follows the file"),
+        FlowKey("auto.include.jmx.reporter", "flag", "true", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("metric.reporters", "list", "", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("name", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.class", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("key.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("value.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("header.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("source.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
     )
 }
 """Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""

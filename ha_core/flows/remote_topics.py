@@ -5,11 +5,14 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from ha_core.flows.filters import Patterns
+from ha_core.plan.facts.clusters import TopicAcl
 
+ALL, READ, WRITE = 2, 3, 4
+"""Kafka's numbers of operations."""
 ConfigSource = Literal["topic", "dynamic-broker", "dynamic-default", "static-broker", "default", "other"]
 
 
-class TopicSetting(NamedTuple):
+class SourceSetting(NamedTuple):
     """A setting of a topic, as DESCRIBE_CONFIGS has it.
 
     :ivar source: level that sets it.
@@ -32,7 +35,7 @@ class SettingsRule:
     exclude: Patterns
     defaults_from: Literal["source", "target"] = "target"
 
-    def carried(self, settings: Iterable[TopicSetting]) -> dict[str, str | None]:
+    def carried(self, settings: Iterable[SourceSetting]) -> dict[str, str | None]:
         """Setting → value for the remote topic; None: the target's default, so one of the topic's own is removed."""
         return {
             setting.name: setting.value if setting.source != "default" or self.defaults_from == "source" else None
@@ -51,17 +54,6 @@ def changes(wanted: Mapping[str, str | None], there: Mapping[str, str]) -> dict[
     return {name: value for name, value in wanted.items() if there.get(name) != value}
 
 
-class TopicAcl(NamedTuple):
-    """An ACL of a topic, with Kafka's names in capitals."""
-
-    topic: str
-    pattern: str
-    principal: str
-    host: str
-    operation: str
-    permission: str
-
-
 def remote_acls(acls: Iterable[TopicAcl], names: Mapping[str, str]) -> Iterator[TopicAcl]:
     """ACLs of remote topics: who may read the source may read the copy, and only the copier writes it.
 
@@ -71,9 +63,9 @@ def remote_acls(acls: Iterable[TopicAcl], names: Mapping[str, str]) -> Iterator[
     :param names: topic of the source → its name in the target.
     """
     for acl in acls:
-        remote = names.get(acl.topic)
-        if remote is None or acl.pattern != "LITERAL":
+        remote = names.get(acl.name)
+        if remote is None or acl.pattern != "literal":
             continue
-        may = acl.operation if acl.permission == "ALLOW" else ""
-        if may != "WRITE":
-            yield acl._replace(topic=remote, operation="READ" if may == "ALL" else acl.operation)
+        may = acl.operation if acl.allows else None
+        if may != WRITE:
+            yield acl._replace(name=remote, operation=READ if may == ALL else acl.operation)

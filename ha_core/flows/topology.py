@@ -18,7 +18,7 @@ MAX_COPIES = 1_000_000
 
 
 @dataclass(frozen=True)
-class Route:
+class FlowRoute:
     """The part of a flow that decides which topics it copies.
 
     :ivar heartbeats: whether it copies heartbeats that its filter leaves out (`heartbeats.replication.enabled`).
@@ -75,7 +75,7 @@ class TwoWays(NamedTuple):
     copies: tuple[str, ...]
 
 
-def check_circles(routes: Iterable[Route]) -> None:
+def check_circles(routes: Iterable[FlowRoute]) -> None:
     """:raises FlowError: flows whose policies keep names form a circle: records would go round for ever."""
     probe = "switchyard"
     after: dict[str, list[str]] = {}
@@ -111,13 +111,13 @@ def _circle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[
     return None
 
 
-def copies(routes: Iterable[Route], topics: Mapping[str, Iterable[str]]) -> Iterator[Copy]:
+def copies(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> Iterator[Copy]:
     """All copies, also those of copies.
 
     :param topics: cluster → its topics that no flow writes.
     :raises FlowError: there are more than `MAX_COPIES`.
     """
-    by_source: dict[str, list[Route]] = {}
+    by_source: dict[str, list[FlowRoute]] = {}
     for route in routes:
         by_source.setdefault(route.source, []).append(route)
     waiting: list[tuple[str, str, str, tuple[str, ...]]] = [
@@ -140,7 +140,7 @@ def copies(routes: Iterable[Route], topics: Mapping[str, Iterable[str]]) -> Iter
             waiting.append((route.target, remote, original, its_path))
 
 
-def local_topics(routes: Iterable[Route], listed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+def local_topics(routes: Iterable[FlowRoute], listed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
     """Topics of each cluster that are no copy of these flows by their name.
 
     :param listed: cluster → all its topics.
@@ -153,7 +153,7 @@ def local_topics(routes: Iterable[Route], listed: Mapping[str, Iterable[str]]) -
     return found
 
 
-def _comes_by(route: Route, topic: str) -> bool:
+def _comes_by(route: FlowRoute, topic: str) -> bool:
     if route.policy.topic_source(topic) != route.source:
         return False
     upstream = route.policy.upstream_topic(topic)

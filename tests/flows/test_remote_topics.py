@@ -5,11 +5,21 @@ from typing import Literal
 import pytest
 
 from ha_core.flows.filters import Patterns
-from ha_core.flows.remote_topics import ConfigSource, SettingsRule, TopicAcl, TopicSetting, changes, remote_acls
+from ha_core.flows.remote_topics import (
+    ALL,
+    READ,
+    WRITE,
+    ConfigSource,
+    SettingsRule,
+    SourceSetting,
+    changes,
+    remote_acls,
+)
+from ha_core.plan.facts.clusters import TopicAcl
 
 
-def setting(name: str, source: ConfigSource, **more: bool) -> TopicSetting:
-    return TopicSetting(name, f"{name}'s", source, **more)
+def setting(name: str, source: ConfigSource, **more: bool) -> SourceSetting:
+    return SourceSetting(name, f"{name}'s", source, **more)
 
 
 @pytest.mark.parametrize(("defaults_from", "default"), [("target", None), ("source", "segment.ms's")])
@@ -42,26 +52,26 @@ def test_only_differences_are_changed() -> None:
 
 
 @pytest.mark.parametrize(
-    ("operation", "permission", "found"),
+    ("operation", "allows", "found"),
     [
-        ("READ", "ALLOW", "READ"),
-        ("DESCRIBE", "ALLOW", "DESCRIBE"),
-        ("ALL", "ALLOW", "READ"),
-        ("WRITE", "ALLOW", None),
-        ("WRITE", "DENY", "WRITE"),
-        ("ALL", "DENY", "ALL"),
+        (READ, True, READ),
+        (8, True, 8),
+        (ALL, True, READ),
+        (WRITE, True, None),
+        (WRITE, False, WRITE),
+        (ALL, False, ALL),
     ],
 )
-def test_an_acl_is_carried_without_the_right_to_write(operation: str, permission: str, found: str | None) -> None:
-    acl = TopicAcl("t", "LITERAL", "User:alice", "*", operation, permission)
+def test_an_acl_is_carried_without_the_right_to_write(operation: int, allows: bool, found: int | None) -> None:
+    acl = TopicAcl("literal", "t", "User:alice", "*", operation, allows)
     carried = list(remote_acls([acl], {"t": "A.t"}))
-    assert carried == ([] if found is None else [acl._replace(topic="A.t", operation=found)])
+    assert carried == ([] if found is None else [acl._replace(name="A.t", operation=found)])
 
 
 def test_acls_of_prefixes_all_topics_and_other_topics_are_left_out() -> None:
     acls = [
-        TopicAcl("t", "PREFIXED", "User:alice", "*", "READ", "ALLOW"),
-        TopicAcl("*", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
-        TopicAcl("other", "LITERAL", "User:alice", "*", "READ", "ALLOW"),
+        TopicAcl("prefixed", "t", "User:alice", "*", READ, True),
+        TopicAcl("literal", "*", "User:alice", "*", READ, True),
+        TopicAcl("literal", "other", "User:alice", "*", READ, True),
     ]
     assert list(remote_acls(acls, {"t": "A.t"})) == []

@@ -7,16 +7,16 @@ import pytest
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy, ReplicationPolicy
-from ha_core.flows.topology import Route, check_circles, copies, local_topics, same_names, two_ways
+from ha_core.flows.topology import FlowRoute, check_circles, copies, local_topics, same_names, two_ways
 
 
-def route(name: str, topics: str = ".*", policy: ReplicationPolicy | None = None, heartbeats: bool = True) -> Route:
+def route(name: str, topics: str = ".*", policy: ReplicationPolicy | None = None, heartbeats: bool = True) -> FlowRoute:
     source, target = name.split("->")
     names = NameFilter(Patterns.of("topics", parts(topics)), Patterns.of("x", parts(r"mm2.*\.internal,__.*")))
-    return Route(source, target, policy or DefaultPolicy(), names, heartbeats)
+    return FlowRoute(source, target, policy or DefaultPolicy(), names, heartbeats)
 
 
-def made(routes: list[Route], **topics: list[str]) -> dict[str, list[str]]:
+def made(routes: list[FlowRoute], **topics: list[str]) -> dict[str, list[str]]:
     """cluster → its remote topics"""
     found: dict[str, list[str]] = {}
     for copy in copies(routes, topics):
