@@ -3,7 +3,7 @@ PYTHON ?= python3.11
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/test_words.py tests/test_subjects.py tests/model tests/wire \
+PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/test_words.py tests/test_subjects.py tests/model tests/wire tests/flows \
 	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
 	tests/system/nemesis/test_schedule.py
 # To collect eight thousand tests for two hundred takes a minute.

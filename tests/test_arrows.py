@@ -64,6 +64,8 @@ RULES = (
     Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
+    Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts.clusters"), ("javaproperties",), IMPURE, clock=False),
+    Rule("ha_core/mirror_client", ("ha_core.flows",), ("confluent_kafka",)),
     Rule("ha_core/tls", ("ha_core.wire.tls_files",), ()),
     Rule("ha_core/store", ("ha_core.model", "ha_core.tls", "ha_core.wire.tls_files"), ("kazoo", "yaml")),
     Rule("ha_core/datacache", ("ha_core.store", "ha_core.model.layered"), ()),
@@ -143,6 +145,8 @@ RULES = (
         (
             *_SHOWN,
             *_ERRORS,
+            "ha_core.flows",
+            "ha_core.mirror_client",
             "ha_core.present",
             "ha_core.platform",
             "ha_core.store.store.Store",

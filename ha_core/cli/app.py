@@ -32,6 +32,8 @@ GROUPS = {
     "quotas": "Quotas in the platform.",
     "client-quotas": "Quotas that gateways enforce.",
     "mirror": "Copies of topics in another cluster.",
+    "mirror-client": "Questions of Kafka's MirrorClient, and MirrorMaker 2's internal topics.",
+    "flows": "Flows of MirrorMaker 2's configuration.",
     "topics": "",
 }
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, SecurityProfileError
 from ha_core.model import UnreadableDocumentError
 from ha_core.operations.access.bindings_file import DeclaredError
@@ -60,6 +61,8 @@ _FAILURES: tuple[tuple[tuple[type[Exception], ...], int, str], ...] = (
     ((LockedError,), BUSY, "refused"),
     ((StoreUnavailableError, DatabaseAwayError), OUT_OF_REACH, "refused"),
     ((PlatformError, QuotaNameTakenError, QuotaPublishedError), BAD_INPUT, "refused"),
+    ((FlowError,), BAD_INPUT, "refused"),
+    ((MirrorClientError,), OUT_OF_REACH, "failed"),
     ((NoStateError, DeclaredError, SecurityProfileError), BAD_INPUT, "refused"),
     ((ClusterUnreachableError,), OUT_OF_REACH, "failed"),
     ((MoveError, MoveDamagedError, StoreError, KafkaAdminError, UnreadableDocumentError), FAILURE, "failed"),

@@ -1,0 +1,149 @@
+"""`mirror-client`: questions of Kafka's MirrorClient and RemoteClusterUtils, and MirrorMaker 2's internal topics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ha_core.cli.command import CommandResult, CommandRun, OptionGroup, command, option
+from ha_core.flows.policies import DefaultPolicy, IdentityPolicy, LegacyPolicy
+from ha_core.flows.properties import read
+from ha_core.present.page import Table
+
+if TYPE_CHECKING:
+    from ha_core.mirror_client import MirrorClient
+
+
+class PolicyName(StrEnum):
+    DEFAULT = "default"
+    IDENTITY = "identity"
+    LEGACY = "legacy"
+
+
+_POLICIES: dict[PolicyName, Callable[[str, bool, str | None], DefaultPolicy]] = {
+    PolicyName.DEFAULT: lambda separator, internal, _source: DefaultPolicy(separator, internal),
+    PolicyName.IDENTITY: IdentityPolicy,
+    PolicyName.LEGACY: LegacyPolicy,
+}
+Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="Alias of the other cluster in the flows' file.")]
+
+
+@dataclass(frozen=True)
+class ClientOptions(OptionGroup):
+    """The cluster that is asked, and the names of its remote topics."""
+
+    bootstrap: Annotated[str, option("Brokers of the cluster that is asked, host:port[,host:port…].")]
+    config: Annotated[Path | None, option("librdkafka's properties for it, such as security.protocol.")] = None
+    policy: Annotated[PolicyName, option("The flows' replication policy.")] = PolicyName.DEFAULT
+    separator: Annotated[str, option("replication.policy.separator.")] = "."
+    plain_internal: Annotated[
+        bool, option("Internal topics keep the dot: internal.topic.separator.enabled is false.")
+    ] = False
+    source_alias: Annotated[str | None, option("Source of remote topics, for policies that keep names.")] = None
+    timeout_s: Annotated[float, option("Seconds until the command gives up.")] = 30.0
+
+    def client(self) -> MirrorClient:
+        from ha_core.mirror_client import MirrorClient
+
+        properties = {key: found.value for key, found in read(self.config).items()} if self.config else {}
+        policy = _POLICIES[self.policy](self.separator, not self.plain_internal, self.source_alias)
+        return MirrorClient(properties | {"bootstrap.servers": self.bootstrap}, policy, self.timeout_s)
+
+
+@command("mirror-client hops", "Fewest hops from a cluster to this one; -1: its heartbeats do not come here.")
+def hops(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        found = asked.replication_hops(alias)
+    return CommandResult({"alias": alias, "hops": found}, (str(found),))
+
+
+@command("mirror-client upstream-clusters", "Clusters whose heartbeats come here, over any number of hops.")
+def upstream_clusters(session: CommandRun, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _names(asked.upstream_clusters())
+
+
+@command("mirror-client heartbeat-topics", "Topics of heartbeats in this cluster.")
+def heartbeat_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _names(asked.heartbeat_topics())
+
+
+@command("mirror-client checkpoint-topics", "Topics of checkpoints in this cluster.")
+def checkpoint_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _names(asked.checkpoint_topics())
+
+
+@command("mirror-client remote-topics", "Copies in this cluster, of all clusters or one.")
+def remote_topics(
+    session: CommandRun,
+    client: ClientOptions,
+    source: Annotated[str | None, option("Only copies that came from this cluster by their last hop.")] = None,
+) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _names(asked.remote_topics(source))
+
+
+@command("mirror-client offsets", "Offsets here at which groups of another cluster go on, by their checkpoints.")
+def offsets(
+    session: CommandRun,
+    alias: Alias,
+    client: ClientOptions,
+    groups: Annotated[list[str] | None, typer.Argument(metavar="[GROUP]…", help="Names. Default: all.")] = None,
+    pattern: Annotated[str | None, option("Groups whose whole name matches this regular expression.")] = None,
+) -> CommandResult:
+    if groups and pattern:
+        raise typer.BadParameter("give groups or --pattern, not both")
+    with closing(client.client()) as asked:
+        found = asked.remote_consumer_offsets(groups or re.compile(pattern or ".*"), alias)
+    rows = [
+        (group, f"{topic}-{partition}", str(committed.offset), committed.metadata)
+        for group, its in sorted(found.items())
+        for (topic, partition), committed in sorted(its.items())
+    ]
+    document = [
+        {"group": group, "topic": topic, "partition": partition, **committed._asdict()}
+        for group, its in sorted(found.items())
+        for (topic, partition), committed in sorted(its.items())
+    ]
+    return CommandResult(document, (Table(("group", "partition", "offset", "metadata"), rows),))
+
+
+@command("mirror-client dump-heartbeats", "Print heartbeats as Kafka's HeartbeatFormatter does.")
+def dump_heartbeats(
+    session: CommandRun,
+    client: ClientOptions,
+    topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="One of `heartbeat-topics`.")] = "heartbeats",
+) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _records(asked.heartbeats(topic))
+
+
+@command("mirror-client dump-checkpoints", "Print checkpoints as Kafka's CheckpointFormatter does.")
+def dump_checkpoints(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _records(asked.checkpoints(alias))
+
+
+@command("mirror-client dump-offset-syncs", "Print offset syncs as Kafka's OffsetSyncFormatter does.")
+def dump_offset_syncs(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
+    with closing(client.client()) as asked:
+        return _records(asked.offset_syncs(alias))
+
+
+def _names(found: Iterable[str]) -> CommandResult:
+    names = sorted(found)
+    return CommandResult(names, tuple(names))
+
+
+def _records(found: Iterable[Any]) -> CommandResult:
+    lines = tuple(map(str, found))
+    return CommandResult(lines, lines)

@@ -1,0 +1,442 @@
+"""Flows from the keys of a file: precedence, defaults and checks that need no cluster.
+
+`A->B.key` wins over `key`; what neither sets has Kafka's default. Keys of a cluster (`A.ssl.…`) are for the connection
+to it, and win over the same key without an alias. A file with an error gives no flow at all; all its errors are told at
+once.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.filters import NameFilter, Patterns, parts
+from ha_core.flows.keys import (
+    CLIENT_KEYS_APPLIED,
+    CLIENT_PREFIXES,
+    CLIENTS,
+    FLOW_KEYS,
+    RENAMED,
+    WORKER_PREFIXES,
+    FlowKey,
+    KeyUse,
+)
+from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
+from ha_core.flows.properties import Property
+from ha_core.flows.remote_topics import SettingsRule
+from ha_core.flows.topology import FlowRoute, check_circles
+
+MAX_CLUSTERS = 100
+_OWN = ("clusters", "config.providers")
+_FLAGS = {"true": True, "false": False}
+Settings = Mapping[str, str]
+
+
+class Remark(NamedTuple):
+    """Something in the file that an operator should know.
+
+    :ivar line: of the file; 0: none in particular.
+    """
+
+    line: int
+    text: str
+    error: bool = False
+
+    @property
+    def place(self) -> str:
+        return f"line {self.line}: " if self.line else ""
+
+
+@dataclass(frozen=True)
+class ClusterConfig:
+    """:ivar client: keys of Kafka clients for it (`bootstrap.servers`, `security.protocol`, …), unchecked."""
+
+    alias: str
+    client: Settings
+
+    @property
+    def bootstrap(self) -> tuple[str, ...]:
+        return parts(self.client.get("bootstrap.servers", ""))
+
+
+@dataclass(frozen=True)
+class FlowConfig:
+    """A flow. Intervals are seconds; None: the work is disabled."""
+
+    source: str
+    target: str
+    policy: ReplicationPolicy
+    topics: NameFilter
+    groups: NameFilter
+    settings: SettingsRule
+    replication_factor: int
+    refresh_topics_s: int | None
+    sync_settings_s: int | None
+    sync_acls_s: int | None
+    refresh_groups_s: int | None
+    checkpoints_s: int | None
+    commit_offsets_s: int | None
+    heartbeats_s: int | None
+    copies_heartbeats: bool
+    emits_syncs: bool
+    syncs_in: Literal["source", "target"]
+    max_lag: int
+    heartbeats_replication_factor: int
+    checkpoints_replication_factor: int
+    syncs_replication_factor: int
+    begins_at: Literal["earliest", "latest"]
+    committed_only: bool
+    metric_formats: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    @property
+    def route(self) -> FlowRoute:
+        return FlowRoute(self.source, self.target, self.policy, self.topics, self.copies_heartbeats)
+
+    @property
+    def syncs_topic(self) -> str:
+        """Topic of the offset syncs: in the source it is named after the target, and the other way round (KIP-716)."""
+        return self.policy.offset_syncs_topic(self.target if self.syncs_in == "source" else self.source)
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """
+    :ivar flows: the enabled ones.
+    :ivar beats: (source, target) of pairs that get heartbeats only: MirrorMaker 2 emits them for disabled flows, too,
+        so that a client finds out how a cluster can be reached.
+    """
+
+    clusters: tuple[ClusterConfig, ...]
+    flows: tuple[FlowConfig, ...]
+    beats: tuple[FlowConfig, ...]
+    remarks: tuple[Remark, ...]
+
+
+class ConfigurationError(FlowError):
+    """:ivar remarks: all errors of the file."""
+
+    def __init__(self, name: str, remarks: tuple[Remark, ...]) -> None:
+        self.remarks = remarks
+        lines = "\n".join(f"- {remark.place}{remark.text}" for remark in remarks)
+        super().__init__(f"{name} cannot be used:\n{lines}")
+
+
+def configuration(
+    properties: Mapping[str, Property],
+    name: str,
+    policies: Mapping[str, type[ReplicationPolicy]] | None = None,
+    like_3_9: bool = False,
+) -> Configuration:
+    """The flows of a file, all references resolved.
+
+    :param name: of the file, for errors.
+    :param policies: an operator's own policies, by their names.
+    :param like_3_9: use Kafka 3.9's defaults where they differ.
+    :raises ConfigurationError: the file has errors.
+    """
+    return _File(properties, name, policies or {}, like_3_9).read()
+
+
+class _File:
+    def __init__(
+        self,
+        properties: Mapping[str, Property],
+        name: str,
+        policies: Mapping[str, type[ReplicationPolicy]],
+        like_3_9: bool,
+    ) -> None:
+        self._properties, self._name, self._policies, self._like_3_9 = properties, name, policies, like_3_9
+        self._remarks: list[Remark] = []
+        listed = properties.get("clusters")
+        self._aliases = tuple(dict.fromkeys(parts(listed.value))) if listed else ()
+
+    def read(self) -> Configuration:
+        if not self._aliases:
+            self._error(0, "`clusters` names no cluster; set it as in: clusters = primary, backup")
+        elif len(self._aliases) > MAX_CLUSTERS:
+            self._error(0, f"`clusters` names {len(self._aliases)} clusters; at most {MAX_CLUSTERS} are possible")
+        else:
+            self._remarks += self._unknown_keys()
+        clusters = tuple(self._cluster(alias) for alias in self._aliases)
+        flows: list[FlowConfig] = []
+        beats: list[FlowConfig] = []
+        pairs = [(source, target) for source in self._aliases for target in self._aliases if source != target]
+        for source, target in pairs[: MAX_CLUSTERS**2]:
+            flow = _Flow(self, source, target)
+            if flow.flag("enabled"):
+                self._collect(flow, flows)
+            elif flow.flag("emit.heartbeats.enabled"):
+                self._collect(flow, beats)
+        self._self_flows()
+        try:
+            check_circles(flow.route for flow in flows)
+        except FlowError as error:
+            self._error(0, str(error))
+        if not flows and not any(remark.error for remark in self._remarks):
+            self._remarks.append(Remark(0, "no flow is enabled: add a line such as primary->backup.enabled = true"))
+        errors = tuple(remark for remark in self._remarks if remark.error)
+        if errors:
+            raise ConfigurationError(self._name, errors)
+        return Configuration(clusters, tuple(flows), tuple(beats), tuple(dict.fromkeys(self._remarks)))
+
+    def value(self, key: str, prefix: str = "") -> tuple[str | None, int]:
+        """(value, line) of the key with this prefix, under its present name or the earlier one."""
+        names = (key, *(old for old, new in RENAMED.items() if new == key))
+        for one in names:
+            found = self._properties.get(prefix + one)
+            if found is not None:
+                return found.value, found.line
+        return None, 0
+
+    def default(self, key: FlowKey) -> str:
+        return key.earlier_default if self._like_3_9 and key.earlier_default is not None else key.default
+
+    def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
+        return self._policies.get(name)
+
+    def error(self, line: int, text: str) -> None:
+        self._error(line, text)
+
+    def remark(self, line: int, text: str) -> None:
+        self._remarks.append(Remark(line, text))
+
+    def _error(self, line: int, text: str) -> None:
+        if (remark := Remark(line, text, error=True)) not in self._remarks:
+            self._remarks.append(remark)
+
+    def _collect(self, flow: "_Flow", into: list[FlowConfig]) -> None:
+        before = len(self._remarks)
+        read = flow.read()
+        if read is not None and not any(remark.error for remark in self._remarks[before:]):
+            into.append(read)
+
+    def _cluster(self, alias: str) -> ClusterConfig:
+        client = {key: found.value for key, found in self._properties.items() if key.startswith(CLIENT_PREFIXES)}
+        own = {
+            key.removeprefix(f"{alias}."): found.value
+            for key, found in self._properties.items()
+            if key.startswith(f"{alias}.")
+        }
+        cluster = ClusterConfig(alias, {**client, **own})
+        if not cluster.bootstrap:
+            self._error(0, f"{alias}.bootstrap.servers is not set; set it as in: {alias}.bootstrap.servers = host:9092")
+        return cluster
+
+    def _self_flows(self) -> None:
+        for alias in self._aliases:
+            found = self._properties.get(f"{alias}->{alias}.enabled")
+            if found is not None and found.value.lower() == "true":
+                self._error(found.line, f"{alias}->{alias} has one cluster on both sides; remove it")
+
+    def _unknown_keys(self) -> Iterator[Remark]:
+        for key, found in self._properties.items():
+            yield from self._about(key, found)
+
+    def _about(self, key: str, found: Property) -> Iterator[Remark]:
+        if key.startswith(_OWN):
+            return
+        if "->" in key:
+            flow, _, rest = key.partition(".")
+            source, _, target = flow.partition("->")
+            unknown = [alias for alias in (source, target) if alias not in self._aliases]
+            if unknown:
+                known = ", ".join(self._aliases)
+                text = f"{key} names the cluster {unknown[0]!r}, which `clusters` does not have ({known})"
+                yield Remark(found.line, text, error=True)
+                return
+            yield from self._about_flow_key(key, rest.removeprefix("source.").removeprefix("target."), found)
+            return
+        alias = next((one for one in self._aliases if key.startswith(f"{one}.")), None)
+        if alias is None:
+            yield from self._about_flow_key(key, key, found)
+            return
+        rest = key.removeprefix(f"{alias}.")
+        if rest in FLOW_KEYS or rest in RENAMED:
+            yield Remark(
+                found.line, f"{key} has no effect, as in MirrorMaker 2: write it for a flow, {alias}->….{rest}"
+            )
+        else:
+            yield from self._about_client_key(key, rest, found)
+
+    def _about_flow_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
+        if name in RENAMED:
+            yield Remark(found.line, f"{key}: Kafka 4.0 removed this name; write {RENAMED[name]}")
+        elif name not in FLOW_KEYS:
+            yield from self._about_client_key(key, name, found)
+        elif FLOW_KEYS[name].use is KeyUse.WITHOUT_EFFECT:
+            yield Remark(found.line, f"{key} has no effect: {FLOW_KEYS[name].note}")
+
+    def _about_client_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
+        name = name.removeprefix("cluster.")
+        if name in CLIENT_KEYS_APPLIED or name.startswith(CLIENT_PREFIXES):
+            return
+        if name.startswith(CLIENTS):
+            if not name.partition(".")[2].startswith(CLIENT_PREFIXES):
+                yield Remark(found.line, f"{key} has no effect: Switchyard's copier is no Java client")
+        elif name.startswith(WORKER_PREFIXES):
+            yield Remark(found.line, f"{key} has no effect: it belongs to Kafka Connect's workers")
+        else:
+            yield Remark(found.line, f"{key} is no key of MirrorMaker 2, and has no effect; is it misspelt?")
+
+
+class _Flow:
+    """Reads the keys of one flow."""
+
+    def __init__(self, file: _File, source: str, target: str) -> None:
+        self._file, self.source, self.target = file, source, target
+        self._prefix = f"{source}->{target}."
+
+    def text(self, name: str) -> tuple[str, int]:
+        """(value, line)"""
+        for prefix in (self._prefix, *(("",) if name != "enabled" else ())):
+            value, line = self._file.value(name, prefix)
+            if value is not None:
+                return value, line
+        return self._file.default(FLOW_KEYS[name]), 0
+
+    def flag(self, name: str) -> bool:
+        text, line = self.text(name)
+        value = _FLAGS.get(text.lower())
+        if value is None:
+            self._file.error(line, f"{self._prefix}{name}={text} is neither true nor false")
+        return bool(value)
+
+    def read(self) -> FlowConfig | None:
+        """None: it has errors, which the file has noted."""
+        self._refuse()
+        policy = self._policy()
+        emits_syncs, checkpoints_s = self.flag("emit.offset-syncs.enabled"), self._interval("emit.checkpoints")
+        commits_s = self._interval("sync.group.offsets")
+        if commits_s is not None and checkpoints_s is None:
+            self._file.error(
+                self.text("sync.group.offsets.enabled")[1],
+                f"{self.source}->{self.target}: sync.group.offsets.enabled needs emit.checkpoints.enabled",
+            )
+        defaults_from, syncs_in = self._one_of("use.defaults.from"), self._one_of("offset-syncs.topic.location")
+        topics, groups = self._filter("topics"), self._filter("groups")
+        if policy is None:
+            return None
+        return FlowConfig(
+            self.source,
+            self.target,
+            policy,
+            topics,
+            groups,
+            SettingsRule(
+                self._patterns("config.properties.exclude"), "source" if defaults_from == "source" else "target"
+            ),
+            self._number("replication.factor", least=-1),
+            self._interval("refresh.topics"),
+            self._interval("sync.topic.configs"),
+            self._interval("sync.topic.acls"),
+            self._interval("refresh.groups"),
+            checkpoints_s,
+            commits_s,
+            self._interval("emit.heartbeats"),
+            self.flag("heartbeats.replication.enabled"),
+            emits_syncs,
+            "source" if syncs_in == "source" else "target",
+            self._number("offset.lag.max", least=0),
+            self._number("heartbeats.topic.replication.factor", least=-1),
+            self._number("checkpoints.topic.replication.factor", least=-1),
+            self._number("offset-syncs.topic.replication.factor", least=-1),
+            self._begins_at(),
+            self._consumer("isolation.level") == "read_committed",
+            parts(self.text("metric.names.formats")[0]),
+        )
+
+    def _refuse(self) -> None:
+        for name, key in FLOW_KEYS.items():
+            text, line = self.text(name)
+            if (
+                key.use is KeyUse.REFUSED
+                and line
+                and text not in {"", key.default}
+                and "ByteArrayConverter" not in text
+            ):
+                self._file.error(
+                    line, f"{name}={text} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here."
+                )
+
+    def _policy(self) -> ReplicationPolicy | None:
+        java, line = self.text("replication.policy.class")
+        separator, at = self.text("replication.policy.separator")
+        separates_internal = self.flag("replication.policy.internal.topic.separator.enabled")
+        if not separator:
+            self._file.error(at, "replication.policy.separator is blank; remote topics would have no alias to see")
+            return None
+        build = BY_CLASS.get(java)
+        if build is not None:
+            return build(separator, separates_internal, self.source)
+        own = self._file.policy_class(java)
+        if own is not None:
+            return own()
+        known = ", ".join(one.rpartition(".")[2] for one in BY_CLASS)
+        self._file.error(
+            line,
+            f"replication.policy.class={java} is not known: there are {known}, and policies of the entry points "
+            "`switchyard.replication_policies`",
+        )
+        return None
+
+    def _filter(self, name: str) -> NameFilter:
+        lists = []
+        for key in (name, f"{name}.exclude"):
+            text, line = self.text(key)
+            if not text and key == name and self._file.value(key, self._prefix)[0] is not None:
+                self._file.remark(line, f"{self._prefix}{key} is blank, which matches nothing")
+            lists.append(self._patterns(key))
+        return NameFilter(*lists)
+
+    def _patterns(self, name: str) -> Patterns:
+        text, line = self.text(name)
+        try:
+            return Patterns.of(name, parts(text))
+        except FlowError as error:
+            self._file.error(line, str(error))
+            return Patterns((), None)
+
+    def _interval(self, name: str) -> int | None:
+        seconds = self._number(f"{name}.interval.seconds", least=0)
+        # MirrorMaker 2 disables work whose interval is negative, and a 0 would never wait.
+        return max(seconds, 1) if self.flag(f"{name}.enabled") else None
+
+    def _number(self, name: str, least: int) -> int:
+        text, line = self.text(name)
+        try:
+            value = int(text)
+        except ValueError:
+            self._file.error(line, f"{name}={text} is no whole number")
+            return least
+        if not least <= value < 2**31:
+            self._file.error(line, f"{name}={text} is not between {least} and {2**31 - 1}")
+        return value
+
+    def _one_of(self, name: str) -> str:
+        text, line = self.text(name)
+        if text not in FLOW_KEYS[name].valid:
+            self._file.error(line, f"{name}={text} is none of {', '.join(FLOW_KEYS[name].valid)}")
+        return text
+
+    def _begins_at(self) -> Literal["earliest", "latest"]:
+        value = self._consumer("auto.offset.reset")
+        if value not in {None, "earliest", "latest"}:
+            self._file.error(
+                0, f"{self.source}->{self.target}: consumer.auto.offset.reset={value} is neither earliest nor latest"
+            )
+        return "latest" if value == "latest" else "earliest"
+
+    def _consumer(self, name: str) -> str | None:
+        """A key of the consumer of the source, with the flow's first."""
+        for prefix in (
+            *(f"{self._prefix}source.consumer.", f"{self._prefix}consumer.", f"{self.source}.consumer."),
+            *("source.consumer.", "consumer."),
+        ):
+            found = self._file.value(name, prefix)[0]
+            if found is not None:
+                return found
+        return None

@@ -1,0 +1,100 @@
+"""Rules for groups of a flow: checkpoints, and offsets that are committed in the target.
+
+Invariant: neither goes back in the target, unless the group itself went back in the source. A group that reads in the
+target is never moved.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ha_core.flows.filters import NameFilter
+from ha_core.flows.policies import ReplicationPolicy, original_topic
+from ha_core.flows.records import Checkpoint
+
+TargetPartition = tuple[str, int]
+
+
+class SkippedGroup(NamedTuple):
+    """A group, or one of its partitions, without a checkpoint or commit.
+
+    :ivar about: `group billing`, `group billing on orders-0`.
+    """
+
+    about: str
+    reason: str
+
+
+def topic_of_checkpoint(policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str) -> str:
+    """Name in the target of a topic that a group reads in the source: a topic that came from the target is the target's
+    own there."""
+    if policy.topic_source(topic) == target_alias:
+        return original_topic(policy, topic)
+    return policy.format_remote_topic(source_alias, topic)
+
+
+def checkpoint_is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    """Whether to emit it after `last`: the group advanced in the target, or went back in the source."""
+    return (
+        last is None
+        or checkpoint.upstream_offset < last.upstream_offset
+        or checkpoint.downstream_offset > last.downstream_offset
+    )
+
+
+def groups_to_follow(
+    committed: Mapping[str, Iterable[str]], groups: NameFilter, topics: NameFilter
+) -> Iterator[str | SkippedGroup]:
+    """Groups of the source that the flow follows; others with the reason.
+
+    :param committed: group → topics on which it has committed.
+    """
+    for group, its_topics in committed.items():
+        if groups.exclude.matches(group):
+            yield SkippedGroup(f"group {group}", "groups.exclude names it")
+        elif not groups.include.matches(group):
+            yield SkippedGroup(f"group {group}", "groups does not name it")
+        elif not any(topics.accepts(topic) for topic in its_topics):
+            yield SkippedGroup(f"group {group}", "it has committed on no topic that the flow copies")
+        else:
+            yield group
+
+
+@dataclass(frozen=True)
+class TargetGroup:
+    """A group as the target's coordinator has it.
+
+    :ivar state: Kafka's name of it; `Dead`: there is no such group.
+    :ivar offsets: committed, of the target's topics; None: committed without one (some clients reset to -1).
+    """
+
+    state: str
+    offsets: Mapping[TargetPartition, int | None]
+
+
+def commits(
+    group: str,
+    checkpoints: Mapping[TargetPartition, Checkpoint],
+    there: TargetGroup,
+    went_back: frozenset[TargetPartition],
+) -> Iterator[Checkpoint | SkippedGroup]:
+    """Checkpoints to commit in the target (`sync.group.offsets.enabled`); others with the reason.
+
+    :param went_back: partitions on which the group was seen to go back in the source since the last commit.
+    """
+    if there.state not in {"Empty", "Dead"}:
+        yield SkippedGroup(
+            f"group {group}", f"it is {there.state} in the target: its consumers there commit themselves"
+        )
+        return
+    for key, checkpoint in checkpoints.items():
+        committed = there.offsets.get(key)
+        if committed is None or committed < checkpoint.downstream_offset or key in went_back:
+            if committed != checkpoint.downstream_offset:
+                yield checkpoint
+        elif committed > checkpoint.downstream_offset:
+            topic, partition = key
+            yield SkippedGroup(
+                f"group {group} on {topic}-{partition}",
+                f"the target has {committed}, above the translated {checkpoint.downstream_offset}",
+            )

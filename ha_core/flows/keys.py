@@ -1,0 +1,181 @@
+"""Keys of `mm2.properties`, as Kafka 3.9 and 4.3 know them, with their defaults and their use here.
+
+Source: the configuration definitions that both versions print (`MirrorSourceConfig`, `MirrorCheckpointConfig`,
+`MirrorHeartbeatConfig`, `MirrorConnectorConfig`), and the worker keys that `MirrorMakerConfig` passes on.
+"""
+
+from enum import StrEnum
+from typing import Literal, NamedTuple
+
+Kind = Literal["text", "list", "flag", "int", "seconds", "class"]
+
+
+class KeyUse(StrEnum):
+    """What Switchyard does with a key."""
+
+    APPLIED = "applied"
+    WITHOUT_EFFECT = "without effect"
+    """Accepted; Switchyard has nothing to do for it."""
+    REFUSED = "refused"
+    """A value other than the default would change the records or their names in a way that Switchyard cannot."""
+
+
+class FlowKey(NamedTuple):
+    """
+    :ivar default: of Kafka 4.3.
+    :ivar earlier_default: of Kafka 3.9, where it differs.
+    :ivar note: for people, where the use needs a word.
+    :ivar valid: the values that it can have; empty: any of its kind.
+    """
+
+    name: str
+    kind: Kind
+    default: str
+    use: KeyUse = KeyUse.APPLIED
+    note: str = ""
+    valid: tuple[str, ...] = ()
+    earlier_default: str | None = None
+
+
+_MM2 = "org.apache.kafka.connect.mirror."
+_JAVA = "it names a Java class, which Switchyard cannot run"
+_CONNECT = "it belongs to Kafka Connect, which Switchyard does not use"
+_EXCLUDED_SETTINGS = (
+    r"follower\.replication\.throttled\.replicas,leader\.replication\.throttled\.replicas,"
+    r"message\.timestamp\.difference\.max\.ms,log\.message\.timestamp\.before\.max\.ms,"
+    r"log\.message\.timestamp\.after\.max\.ms,message\.timestamp\.type,unclean\.leader\.election\.enable,"
+    r"min\.insync\.replicas"
+)
+_EXCLUDED_SETTINGS_3_9 = (
+    r"follower\.replication\.throttled\.replicas,leader\.replication\.throttled\.replicas,"
+    r"message\.timestamp\.difference\.max\.ms,message\.timestamp\.type,unclean\.leader\.election\.enable,"
+    r"min\.insync\.replicas"
+)
+
+FLOW_KEYS = {
+    key.name: key
+    for key in (
+        FlowKey("enabled", "flag", "false"),
+        FlowKey("topics", "list", ".*"),
+        FlowKey(
+            "topics.exclude",
+            "list",
+            r"mm2.*\.internal,.*\.replica,__.*",
+            earlier_default=r".*[\-\.]internal,.*\.replica,__.*",
+        ),
+        FlowKey("groups", "list", ".*"),
+        FlowKey("groups.exclude", "list", r"console-consumer-.*,connect-.*,__.*"),
+        FlowKey("config.properties.exclude", "list", _EXCLUDED_SETTINGS, earlier_default=_EXCLUDED_SETTINGS_3_9),
+        FlowKey("use.defaults.from", "text", "target", valid=("source", "target")),
+        FlowKey("replication.policy.class", "class", f"{_MM2}DefaultReplicationPolicy"),
+        FlowKey("replication.policy.separator", "text", "."),
+        FlowKey("replication.policy.internal.topic.separator.enabled", "flag", "true"),
+        FlowKey("replication.factor", "int", "2"),
+        FlowKey("refresh.topics.enabled", "flag", "true"),
+        FlowKey("refresh.topics.interval.seconds", "seconds", "600"),
+        FlowKey("sync.topic.configs.enabled", "flag", "true"),
+        FlowKey("sync.topic.configs.interval.seconds", "seconds", "600"),
+        FlowKey("sync.topic.acls.enabled", "flag", "true"),
+        FlowKey("sync.topic.acls.interval.seconds", "seconds", "600"),
+        FlowKey("refresh.groups.enabled", "flag", "true"),
+        FlowKey("refresh.groups.interval.seconds", "seconds", "600"),
+        FlowKey("emit.checkpoints.enabled", "flag", "true"),
+        FlowKey("emit.checkpoints.interval.seconds", "seconds", "60"),
+        FlowKey("sync.group.offsets.enabled", "flag", "false"),
+        FlowKey("sync.group.offsets.interval.seconds", "seconds", "60"),
+        FlowKey("emit.heartbeats.enabled", "flag", "true"),
+        FlowKey("emit.heartbeats.interval.seconds", "seconds", "1"),
+        FlowKey("heartbeats.replication.enabled", "flag", "true"),
+        FlowKey("emit.offset-syncs.enabled", "flag", "true"),
+        FlowKey("offset.lag.max", "int", "100"),
+        FlowKey("offset-syncs.topic.location", "text", "source", valid=("source", "target")),
+        FlowKey("heartbeats.topic.replication.factor", "int", "3"),
+        FlowKey("checkpoints.topic.replication.factor", "int", "3"),
+        FlowKey("offset-syncs.topic.replication.factor", "int", "3"),
+        FlowKey("metric.names.formats", "list", "legacy", valid=("legacy", "new")),
+        FlowKey("add.source.alias.to.metrics", "flag", "false"),
+        FlowKey("topic.filter.class", "class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("group.filter.class", "class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("config.property.filter.class", "class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("transforms", "list", "", KeyUse.REFUSED, "it changes records, and Switchyard copies their bytes"),
+        FlowKey("predicates", "list", "", KeyUse.REFUSED, "it selects records, and Switchyard copies all"),
+        FlowKey("key.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of keys"),
+        FlowKey("value.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of values"),
+        FlowKey("header.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of headers"),
+        FlowKey(
+            "forwarding.admin.class", "class", "org.apache.kafka.clients.admin.ForwardingAdmin", KeyUse.REFUSED, _JAVA
+        ),
+        FlowKey("admin.timeout.ms", "int", "60000"),
+        FlowKey(
+            "consumer.poll.timeout.ms", "int", "1000", KeyUse.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"
+        ),
+        FlowKey("tasks.max", "int", "1", KeyUse.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
+        FlowKey("tasks.max.enforce", "flag", "true", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey(
+            "use.incremental.alter.configs", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard uses it always"
+        ),
+        FlowKey("errors.log.enable", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard logs each error"),
+        FlowKey("errors.log.include.messages", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard never logs records"),
+        FlowKey("errors.retry.delay.max.ms", "int", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey("errors.retry.timeout", "int", "0", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey(
+            "errors.tolerance",
+            "text",
+            "none",
+            KeyUse.REFUSED,
+            "Switchyard skips no record; a partition that cannot be copied stops with its reason",
+            ("none", "all"),
+        ),
+        FlowKey("exactly.once.support", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
+        FlowKey(
+            "exactly.once.source.support", "text", "disabled", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"
+        ),
+        FlowKey(
+            "transaction.boundary", "text", "poll", KeyUse.WITHOUT_EFFECT, "copies need no transaction of their own"
+        ),
+        FlowKey("transaction.boundary.interval.ms", "text", "", KeyUse.WITHOUT_EFFECT, "see transaction.boundary"),
+        FlowKey("offsets.storage.topic", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("config.action.reload", "text", "restart", KeyUse.WITHOUT_EFFECT, "Switchyard follows the file"),
+        FlowKey("auto.include.jmx.reporter", "flag", "true", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("metric.reporters", "list", "", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("name", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.class", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("key.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("value.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("header.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("source.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+    )
+}
+"""Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""
+
+RENAMED = {
+    "topics.blacklist": "topics.exclude",
+    "topics.whitelist": "topics",
+    "groups.blacklist": "groups.exclude",
+    "groups.whitelist": "groups",
+    "config.properties.blacklist": "config.properties.exclude",
+}
+"""Names that Kafka 4.0 removed → their successors. Switchyard still takes them."""
+
+CLIENT_PREFIXES = ("security.", "ssl.", "sasl.", "bootstrap.servers", "client.", "request.timeout.ms", "metadata.")
+"""Keys of every Kafka client: of a cluster (`A.ssl.truststore.location`), or of all clusters."""
+
+CLIENTS = ("producer.", "consumer.", "admin.")
+"""Prefixes of keys for one kind of client."""
+
+WORKER_PREFIXES = (
+    *("offset.storage.", "config.storage.", "status.storage.", "offset.flush.", "task.", "worker.", "group."),
+    *("key.converter.", "value.converter.", "header.converter.", "listeners", "rest.", "plugin.", "heartbeat.interval"),
+    *("session.timeout", "rebalance.", "connect.", "scheduled.rebalance", "admin.listeners", "topic.creation."),
+    *("dedicated.mode.enable.internal.rest", "inter.worker.", "connections.", "topic.tracking.", "metrics."),
+)
+"""Keys of Connect's workers: accepted, and without effect. `A.offset.storage.topic` is where a real MirrorMaker 2 keeps
+how far it has copied; Switchyard reads it for a takeover."""
+
+CLIENT_KEYS_APPLIED = {
+    "consumer.auto.offset.reset": "where a partition begins that was never copied",
+    "consumer.isolation.level": "read_committed copies committed records only; MirrorMaker 2's default copies all",
+}
+"""Keys of clients that Switchyard applies; others are without effect, as its copier has no Java client."""

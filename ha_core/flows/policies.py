@@ -1,0 +1,140 @@
+"""Replication policies: names of remote topics and of MirrorMaker 2's internal topics (KIP-382, KIP-690, KIP-949).
+
+A policy gives the name of a copy, and reads from a name where the topic came from. `ReplicationPolicy` has the rules
+that all share; `DefaultPolicy`, `IdentityPolicy` and `LegacyPolicy` are Kafka's, by their Java names in `BY_CLASS`. A
+policy of an operator's own is a class with the methods of `ReplicationPolicy`, found by its entry point in the group
+`switchyard.replication_policies`.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Protocol
+
+HEARTBEATS = "heartbeats"
+_MM2 = "org.apache.kafka.connect.mirror."
+
+
+class ReplicationPolicy(Protocol):
+    """How topics are named in the target of a flow."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        """Name in the target of a topic of `source_alias`."""
+
+    def topic_source(self, topic: str) -> str | None:
+        """Alias of the cluster from which the topic came by its last hop; None: it is a local topic."""
+
+    def upstream_topic(self, topic: str) -> str | None:
+        """Name of the topic one hop upstream; None: it is a local topic."""
+
+    def offset_syncs_topic(self, alias: str) -> str: ...
+
+    def checkpoints_topic(self, alias: str) -> str:
+        """Topic of the target with the checkpoints of groups of `alias`."""
+
+    def is_checkpoints_topic(self, topic: str) -> bool: ...
+
+    def is_internal_topic(self, topic: str) -> bool:
+        """Whether it belongs to Kafka or to MirrorMaker, and is never copied."""
+
+
+@dataclass(frozen=True)
+class DefaultPolicy:
+    """Remote topics are named `alias.topic`.
+
+    :ivar separator: between alias and topic (`replication.policy.separator`).
+    :ivar separates_internal: whether internal topics use that separator, too (`internal.topic.separator.enabled`).
+    """
+
+    separator: str = "."
+    separates_internal: bool = True
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{source_alias}{self.separator}{topic}"
+
+    def topic_source(self, topic: str) -> str | None:
+        alias, separator, rest = topic.partition(self.separator)
+        # Kafka splits as Java does, which drops empty parts at the end: `orders.` has no source.
+        return alias if separator and rest.strip(self.separator) else None
+
+    def upstream_topic(self, topic: str) -> str | None:
+        source = self.topic_source(topic)
+        return None if source is None else topic[len(source) + len(self.separator) :]
+
+    def offset_syncs_topic(self, alias: str) -> str:
+        return f"mm2-offset-syncs{self._internal}{alias}{self._internal}internal"
+
+    def checkpoints_topic(self, alias: str) -> str:
+        return f"{alias}{self._internal}checkpoints{self._internal}internal"
+
+    def is_checkpoints_topic(self, topic: str) -> bool:
+        return topic.endswith(self.checkpoints_topic(""))
+
+    def is_internal_topic(self, topic: str) -> bool:
+        return topic.startswith(("__", ".")) or topic.endswith((f"{self._internal}internal", "-internal", ".internal"))
+
+    @property
+    def _internal(self) -> str:
+        return self.separator if self.separates_internal else "."
+
+
+@dataclass(frozen=True)
+class IdentityPolicy(DefaultPolicy):
+    """Remote topics have the name of their source, but for heartbeats, whose names show their way.
+
+    :ivar source_alias: source of every remote topic (`source.cluster.alias`), as their names do not show it; None: no
+        topic has a known source.
+    """
+
+    source_alias: str | None = None
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return super().format_remote_topic(source_alias, topic) if topic.endswith(HEARTBEATS) else topic
+
+    def topic_source(self, topic: str) -> str | None:
+        return super().topic_source(topic) if topic.endswith(HEARTBEATS) else self.source_alias
+
+    def upstream_topic(self, topic: str) -> str | None:
+        return super().upstream_topic(topic) if topic.endswith(HEARTBEATS) else topic
+
+
+class LegacyPolicy(IdentityPolicy):
+    """Names as MirrorMaker 1 gave them. KIP-382 names it; Kafka ships it as `IdentityReplicationPolicy`."""
+
+
+BY_CLASS: dict[str, Callable[[str, bool, str | None], ReplicationPolicy]] = {
+    f"{_MM2}DefaultReplicationPolicy": lambda separator, internal, _alias: DefaultPolicy(separator, internal),
+    f"{_MM2}IdentityReplicationPolicy": IdentityPolicy,
+    f"{_MM2}LegacyReplicationPolicy": LegacyPolicy,
+}
+"""`replication.policy.class` → policy for (separator, separates internal topics, alias of the source)."""
+
+
+def hops(policy: ReplicationPolicy, topic: str) -> Iterator[tuple[str, str]]:
+    """(alias of the source, name of the topic there) for each hop upstream, the last hop first.
+
+    Ends at an alias that repeats: a policy that keeps names would go round for ever.
+    """
+    seen: set[str] = set()
+    while (source := policy.topic_source(topic)) is not None and source not in seen:
+        upstream = policy.upstream_topic(topic)
+        if upstream is None:
+            return
+        yield source, upstream
+        seen.add(source)
+        topic = upstream
+
+
+def original_topic(policy: ReplicationPolicy, topic: str) -> str:
+    """Name of the topic where its producers write it; a local topic's own name."""
+    for _, upstream in hops(policy, topic):
+        topic = upstream
+    return topic
+
+
+def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
+    return original_topic(policy, topic) == HEARTBEATS
+
+
+def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
+    """Whether the topic has been in the target before: copying it there again would go round for ever."""
+    return any(source == target_alias for source, _ in hops(policy, topic))

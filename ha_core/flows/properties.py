@@ -1,0 +1,157 @@
+"""Reads a `.properties` file, and resolves the references in its values (KIP-297, KIP-421).
+
+References are `${provider:path:key}` or `${provider:key}`, for the providers that `config.providers` names by their
+Java classes: environment variables, files of properties, and folders with a file for each key. They are resolved once,
+when the file is read; a value that comes from one is not resolved again.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import javaproperties
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.filters import parts
+
+MAX_BYTES = 1 << 20
+"""Largest file, and largest file that a reference reads."""
+_PROVIDERS = "config.providers"
+_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+_CLASSES = "org.apache.kafka.common.config.provider."
+
+
+@dataclass(frozen=True)
+class Property:
+    """:ivar line: number in the file, from 1, for errors."""
+
+    value: str
+    line: int
+
+
+def parse(text: str, name: str) -> dict[str, Property]:
+    """Properties of a file, in its order.
+
+    :param name: of the file, for errors.
+    :raises FlowError: a key stands twice: Java takes the last one silently, which hides mistakes.
+    """
+    found: dict[str, Property] = {}
+    number = 1
+    for element in javaproperties.parse(text):
+        line, number = number, number + max(1, len(element.source.splitlines()))
+        if not isinstance(element, javaproperties.KeyValue):
+            continue
+        key, value = element.key, element.value
+        if key in found:
+            raise FlowError(f"{name}, line {line}: {key} is set in line {found[key].line} already; remove one of them")
+        found[key] = Property(value.rstrip(), line)
+    return found
+
+
+def read(path: Path) -> dict[str, Property]:
+    """:raises FlowError: the file cannot be read."""
+    # Java reads properties as ISO 8859-1; other characters stand there as \\uXXXX.
+    return parse(_text(path, "iso-8859-1"), str(path))
+
+
+def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[str, str]) -> dict[str, Property]:
+    """All properties with their references resolved.
+
+    :param environment: variables for the provider of environment variables.
+    :raises FlowError: a provider or a reference cannot be used. The text never shows a resolved value.
+    """
+    providers = dict(_providers(properties, name, environment))
+
+    def resolved(key: str, found: Property) -> Property:
+        def replace(match: re.Match[str]) -> str:
+            provider, path, wanted = match.groups()
+            if provider not in providers:
+                return match.group()  # as Kafka does: a text that only looks like a reference stays
+            value = providers[provider](path or "", wanted)
+            if value is None:
+                raise FlowError(
+                    f"{name}, line {found.line}: {key} refers to {match.group()}, and there is no such value"
+                )
+            return value
+
+        return Property(_REFERENCE.sub(replace, found.value), found.line)
+
+    return {key: found if key.startswith(_PROVIDERS) else resolved(key, found) for key, found in properties.items()}
+
+
+Provider = Callable[[str, str], str | None]
+"""(path, key) → value."""
+
+
+def _providers(
+    properties: Mapping[str, Property], name: str, environment: Mapping[str, str]
+) -> Iterator[tuple[str, Provider]]:
+    listed = properties.get(_PROVIDERS)
+    for provider in parts(listed.value) if listed else ():
+        key = f"{_PROVIDERS}.{provider}.class"
+        java = properties.get(key)
+        if java is None:
+            raise FlowError(f"{name}: {_PROVIDERS} names {provider!r}, and {key} is not set")
+        build = _BY_CLASS.get(java.value.removeprefix(_CLASSES))
+        if build is None:
+            known = ", ".join(_CLASSES + one for one in _BY_CLASS)
+            raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; there are {known}")
+        param = f"{_PROVIDERS}.{provider}.param."
+        yield provider, build({one.removeprefix(param): found.value for one, found in properties.items()}, environment)
+
+
+def _environment(parameters: Mapping[str, str], environment: Mapping[str, str]) -> Provider:
+    pattern = re.compile(parameters.get("allowlist.pattern", ".*"))
+
+    def look_up(_path: str, key: str) -> str | None:
+        return environment.get(key) if pattern.fullmatch(key) else None
+
+    return look_up
+
+
+def _file(parameters: Mapping[str, str], _environment: Mapping[str, str]) -> Provider:
+    def look_up(path: str, key: str) -> str | None:
+        found = read(_allowed(path, parameters)).get(key)
+        return None if found is None else found.value
+
+    return look_up
+
+
+def _directory(parameters: Mapping[str, str], _environment: Mapping[str, str]) -> Provider:
+    def look_up(path: str, key: str) -> str | None:
+        folder = _allowed(path, parameters)
+        file = (folder / key).resolve()
+        return _text(file, "utf-8") if file.parent == folder and file.is_file() else None
+
+    return look_up
+
+
+_BY_CLASS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], Provider]] = {
+    "EnvVarConfigProvider": _environment,
+    "FileConfigProvider": _file,
+    "DirectoryConfigProvider": _directory,
+}
+
+
+def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
+    """:raises FlowError: `allowed.paths` of the provider does not include it (KIP-993)."""
+    found = Path(path).resolve()
+    allowed = [Path(one).resolve() for one in parts(parameters.get("allowed.paths", ""))]
+    if allowed and not any(found.is_relative_to(one) for one in allowed):
+        raise FlowError(f"{found} is not in allowed.paths of its provider: {', '.join(map(str, allowed))}")
+    return found
+
+
+def _text(path: Path, encoding: str) -> str:
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FlowError(f"{path} cannot be read: {error.strerror or error}") from None
+    if len(data) > MAX_BYTES:
+        raise FlowError(f"{path} has more than {MAX_BYTES} bytes; a configuration is smaller")
+    try:
+        return data.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise FlowError(f"{path} is no text in {encoding}: {error}") from None

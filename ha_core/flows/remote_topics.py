@@ -1,0 +1,71 @@
+"""Settings and ACLs that a remote topic takes from its source (KIP-382, KIP-787, KAFKA-14420)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from ha_core.flows.filters import Patterns
+from ha_core.plan.facts.clusters import TopicAcl
+
+ALL, READ, WRITE = 2, 3, 4
+"""Kafka's numbers of operations."""
+ConfigSource = Literal["topic", "dynamic-broker", "dynamic-default", "static-broker", "default", "other"]
+
+
+class SourceSetting(NamedTuple):
+    """A setting of a topic, as DESCRIBE_CONFIGS has it.
+
+    :ivar source: level that sets it.
+    """
+
+    name: str
+    value: str | None
+    source: ConfigSource
+    read_only: bool = False
+    sensitive: bool = False
+
+
+@dataclass(frozen=True)
+class SettingsRule:
+    """
+    :ivar exclude: settings that are never carried over (`config.properties.exclude`).
+    :ivar defaults_from: the cluster whose defaults a remote topic has (`use.defaults.from`).
+    """
+
+    exclude: Patterns
+    defaults_from: Literal["source", "target"] = "target"
+
+    def carried(self, settings: Iterable[SourceSetting]) -> dict[str, str | None]:
+        """Setting → value for the remote topic; None: the target's default, so one of the topic's own is removed."""
+        return {
+            setting.name: setting.value if setting.source != "default" or self.defaults_from == "source" else None
+            for setting in settings
+            # A broker's static file says nothing about the topic, and the target's brokers have their own.
+            if not (setting.read_only or setting.sensitive or setting.source == "static-broker")
+            and not self.exclude.matches(setting.name)
+        }
+
+
+def changes(wanted: Mapping[str, str | None], there: Mapping[str, str]) -> dict[str, str | None]:
+    """Settings of the remote topic to set, or to remove (None).
+
+    :param there: settings that the remote topic has of its own.
+    """
+    return {name: value for name, value in wanted.items() if there.get(name) != value}
+
+
+def remote_acls(acls: Iterable[TopicAcl], names: Mapping[str, str]) -> Iterator[TopicAcl]:
+    """ACLs of remote topics: who may read the source may read the copy, and only the copier writes it.
+
+    ACLs of prefixes and of all topics are left out, as MirrorMaker 2 leaves them out: their names say nothing about
+    remote topics.
+
+    :param names: topic of the source → its name in the target.
+    """
+    for acl in acls:
+        remote = names.get(acl.name)
+        if remote is None or acl.pattern != "literal":
+            continue
+        may = acl.operation if acl.allows else None
+        if may != WRITE:
+            yield acl._replace(name=remote, operation=READ if may == ALL else acl.operation)

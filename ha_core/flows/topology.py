@@ -1,0 +1,182 @@
+"""Follows topics through all flows: which copies there will be, and which records would come to a cluster twice.
+
+Invariant: a flow copies no topic into a cluster where its name says that it has been. So each chain ends, an alias
+stands at most once in it, and the walk below ends with it. A policy that keeps names says nothing of a topic's way; so
+flows by such a policy must not form a circle, which is found before any topic is looked at.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.filters import NameFilter
+from ha_core.flows.policies import HEARTBEATS, ReplicationPolicy, is_cycle, is_heartbeats_topic
+
+MAX_COPIES = 1_000_000
+"""Copies of all flows together. A mesh of n clusters copies each topic n! times."""
+
+
+@dataclass(frozen=True)
+class FlowRoute:
+    """The part of a flow that decides which topics it copies.
+
+    :ivar heartbeats: whether it copies heartbeats that its filter leaves out (`heartbeats.replication.enabled`).
+    """
+
+    source: str
+    target: str
+    policy: ReplicationPolicy
+    topics: NameFilter
+    heartbeats: bool = True
+
+    @property
+    def name(self) -> str:
+        return f"{self.source}->{self.target}"
+
+    def copies(self, topic: str) -> bool:
+        """Whether the flow copies this topic of its source."""
+        if is_heartbeats_topic(self.policy, topic) and self.heartbeats:
+            accepted = True
+        else:
+            accepted = self.topics.accepts(topic) and not self.policy.is_internal_topic(topic)
+        return accepted and not is_cycle(self.policy, topic, self.target)
+
+
+class Copy(NamedTuple):
+    """A topic that a flow copies, and where its records come from.
+
+    :ivar path: aliases from the cluster whose producers write it to the target.
+    """
+
+    flow: str
+    source: str
+    topic: str
+    target: str
+    remote_topic: str
+    original: str
+    path: tuple[str, ...]
+
+
+class SameName(NamedTuple):
+    """A topic of the target that two flows, or a flow and local producers, would write."""
+
+    target: str
+    topic: str
+    writers: tuple[str, ...]
+
+
+class TwoWays(NamedTuple):
+    """Records of one topic that come to a cluster by two ways (a diamond, S3-93)."""
+
+    original: str
+    origin: str
+    cluster: str
+    copies: tuple[str, ...]
+
+
+def check_circles(routes: Iterable[FlowRoute]) -> None:
+    """:raises FlowError: flows whose policies keep names form a circle: records would go round for ever."""
+    probe = "switchyard"
+    after: dict[str, list[str]] = {}
+    for route in routes:
+        if route.source == route.target:
+            raise FlowError(f"flow {route.name} has one cluster on both sides; remove it")
+        if route.policy.format_remote_topic(route.source, probe) == probe:
+            after.setdefault(route.source, []).append(route.target)
+    done: set[str] = set()
+    for start in after:
+        if (circle := _circle(start, after, done)) is not None:
+            raise FlowError(
+                f"the flows {' -> '.join(circle)} form a circle, and their policy keeps the names of topics: a record "
+                "would be copied round and round. Use DefaultReplicationPolicy, or disable one of these flows."
+            )
+
+
+def _circle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[str] | None:
+    """A circle that can be reached from `start`; None: there is none. Marks what it has looked at in `done`."""
+    path: list[str] = []
+    waiting = [iter([start])]
+    while waiting:
+        node = next(waiting[-1], None)
+        if node is None:
+            waiting.pop()
+            if path:
+                done.add(path.pop())
+        elif node in path:
+            return [*path[path.index(node) :], node]
+        elif node not in done:
+            path.append(node)
+            waiting.append(iter(after.get(node, ())))
+    return None
+
+
+def copies(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> Iterator[Copy]:
+    """All copies, also those of copies.
+
+    :param topics: cluster → its topics that no flow writes.
+    :raises FlowError: there are more than `MAX_COPIES`.
+    """
+    by_source: dict[str, list[FlowRoute]] = {}
+    for route in routes:
+        by_source.setdefault(route.source, []).append(route)
+    waiting: list[tuple[str, str, str, tuple[str, ...]]] = [
+        (cluster, topic, topic, (cluster,)) for cluster, its in topics.items() for topic in its
+    ]
+    seen: set[tuple[str, str, str]] = set()
+    while waiting:
+        cluster, topic, original, path = waiting.pop()
+        for route in by_source.get(cluster, ()):
+            if not route.copies(topic) or (route.name, topic, path[0]) in seen:
+                continue
+            seen.add((route.name, topic, path[0]))
+            if len(seen) > MAX_COPIES:
+                raise FlowError(
+                    f"the flows would make more than {MAX_COPIES} copies; use fewer flows, or narrower topics"
+                )
+            remote = route.policy.format_remote_topic(cluster, topic)
+            its_path = (*path, route.target)
+            yield Copy(route.name, cluster, topic, route.target, remote, original, its_path)
+            waiting.append((route.target, remote, original, its_path))
+
+
+def local_topics(routes: Iterable[FlowRoute], listed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """Topics of each cluster that are no copy of these flows by their name.
+
+    :param listed: cluster → all its topics.
+    """
+    found = {cluster: set(topics) for cluster, topics in listed.items()}
+    for route in routes:
+        here = found.get(route.target)
+        if here is not None:
+            here -= {topic for topic in here if _comes_by(route, topic)}
+    return found
+
+
+def _comes_by(route: FlowRoute, topic: str) -> bool:
+    if route.policy.topic_source(topic) != route.source:
+        return False
+    upstream = route.policy.upstream_topic(topic)
+    return upstream is not None and upstream != topic and route.copies(upstream)
+
+
+def same_names(made: Iterable[Copy], local: Mapping[str, Iterable[str]]) -> Iterator[SameName]:
+    """Names that two writers would write, in the order of their clusters."""
+    writers: dict[tuple[str, str], set[str]] = {}
+    for copy in made:
+        writers.setdefault((copy.target, copy.remote_topic), set()).add(f"{copy.flow} ({copy.topic})")
+    for (target, topic), flows in sorted(writers.items()):
+        everyone = sorted(flows) + (["local producers"] if topic in local.get(target, ()) else [])
+        if len(everyone) > 1:
+            yield SameName(target, topic, tuple(everyone))
+
+
+def two_ways(made: Iterable[Copy]) -> Iterator[TwoWays]:
+    """Topics whose records come to a cluster twice, under two names. Heartbeats do so on purpose: each shows a way."""
+    by_origin: dict[tuple[str, str, str], set[str]] = {}
+    for copy in made:
+        if copy.original != HEARTBEATS:
+            by_origin.setdefault((copy.target, copy.path[0], copy.original), set()).add(copy.remote_topic)
+    for (cluster, origin, original), names in sorted(by_origin.items()):
+        if len(names) > 1:
+            yield TwoWays(original, origin, cluster, tuple(sorted(names)))

@@ -1,0 +1,149 @@
+"""Translates a group's offset in the source into one in the target.
+
+Two maps exist. The *exact* one are the runs of a copy (`ha_core.model.Run`), which our copier keeps: it knows for every
+record where it lies. The *sampled* one are offset syncs, which MirrorMaker 2 writes every so many records: between two
+of them it knows only an order.
+
+Invariant of both: a group that goes on at the translated offset misses no record that is in the copy at or above its
+offset in the source. So every doubt is settled towards lower offsets: records may come twice by the sampled map, and
+never by the exact one for records that are copied.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple
+
+from ha_core.flows.records import OffsetSync
+from ha_core.model import Run
+
+
+class Translated(NamedTuple):
+    """
+    :ivar offset: in the target.
+    :ivar kind: `exact`: the group gets each record once; `first-copied`: the copy begins above its offset;
+        `copied-end`: the records at its offset are not copied yet, and those that come until then are read again;
+        `sampled`: up to the next sync records come twice.
+    """
+
+    offset: int
+    kind: Literal["exact", "first-copied", "copied-end", "sampled"]
+
+
+class Untranslated(NamedTuple):
+    """:ivar reason: the fact that is missing, for people."""
+
+    reason: str
+
+
+Translation = Translated | Untranslated
+
+
+def by_runs(runs: Sequence[Run], offset: int) -> Translation:
+    """Translate by the exact map.
+
+    :param runs: all runs of the copy from its first record on, ascending.
+    :param offset: next offset that the group reads in the source.
+    """
+    if not runs:
+        return Untranslated("nothing is copied yet")
+    if offset < runs[0].source:
+        return Translated(runs[0].target, "first-copied")
+    at = bisect_right(runs, offset, key=lambda run: run.source) - 1
+    run = runs[at]
+    if offset < run.after:
+        return Translated(run.target + offset - run.source, "exact")
+    if at + 1 < len(runs):
+        # Between two runs the source has no committed record, so the group's next one begins the next run.
+        return Translated(runs[at + 1].target, "exact")
+    end = run.target + run.records
+    return Translated(end, "exact" if offset == run.after else "copied-end")
+
+
+@dataclass
+class SyncStore:
+    """Offset syncs of the partitions of a flow, thinned out: of syncs at a distance d below the newest one, one is kept
+    for about each d/2 offsets, so a partition takes some two for each bit of its offsets.
+
+    A sync with a lower upstream offset than an earlier one says that the source began anew, and discards the others.
+    """
+
+    _syncs: dict[tuple[str, int], list[OffsetSync]] = field(default_factory=dict)
+
+    def take(self, sync: OffsetSync) -> None:
+        """Take a sync in the order of the topic."""
+        syncs = self._syncs.setdefault((sync.topic, sync.partition), [])
+        if syncs and sync.upstream_offset < syncs[-1].upstream_offset:
+            syncs.clear()
+        elif syncs and sync.upstream_offset == syncs[-1].upstream_offset:
+            syncs.pop()
+        syncs.append(sync)
+        _thin_out(syncs)
+
+    def translate(self, topic: str, partition: int, offset: int) -> Translation:
+        """:param offset: next offset that the group reads in the source."""
+        syncs = self._syncs.get((topic, partition), [])
+        at = bisect_right(syncs, offset, key=lambda sync: sync.upstream_offset) - 1
+        if not syncs:
+            return Untranslated("no offset sync of the partition is known")
+        if at < 0:
+            return Untranslated(
+                f"the oldest known offset sync is of offset {syncs[0].upstream_offset}, above the group's {offset}"
+            )
+        sync = syncs[at]
+        if sync.upstream_offset == offset:
+            return Translated(sync.downstream_offset, "exact")
+        # How many of the records between the sync and the offset are in the copy is not known; the sync's own is.
+        return Translated(sync.downstream_offset + 1, "sampled")
+
+    def count(self, topic: str, partition: int) -> int:
+        """Number of syncs that are kept."""
+        return len(self._syncs.get((topic, partition), ()))
+
+
+def _thin_out(syncs: list[OffsetSync]) -> None:
+    """Drop syncs whose neighbours are close to each other, seen from the newest one."""
+    newest = syncs[-1].upstream_offset
+    at = len(syncs) - 2
+    while at > 0:
+        above, below = syncs[at + 1].upstream_offset, syncs[at - 1].upstream_offset
+        if newest - below <= 2 * (newest - above):
+            del syncs[at]
+        at -= 1
+
+
+@dataclass
+class SyncEmission:
+    """When a partition's offset sync is due, as MirrorMaker 2 emits it: first in a copier's life, after a gap of the
+    source, where the copy went back, and each `offset.lag.max` records. Others wait for the next interval.
+
+    :ivar max_lag: `offset.lag.max`, in records.
+    """
+
+    max_lag: int
+    _emitted: OffsetSync | None = None
+    _last: OffsetSync | None = None
+
+    def due(self, sync: OffsetSync) -> bool:
+        """Whether it is due at once.
+
+        :param sync: of a record that was copied after those of earlier calls.
+        """
+        last, self._last = self._last, sync
+        if (
+            self._emitted is None
+            or last is None
+            or sync.upstream_offset != last.upstream_offset + 1
+            or sync.downstream_offset < last.downstream_offset
+            or sync.downstream_offset - (self._emitted.downstream_offset + 1) >= self.max_lag
+        ):
+            self._emitted = sync
+            return True
+        return False
+
+    def waiting(self) -> OffsetSync | None:
+        """The newest sync that was not due, for the interval's end; None: the newest one was emitted."""
+        if self._last is self._emitted:
+            return None
+        self._emitted = self._last
+        return self._last

@@ -1,0 +1,163 @@
+"""Reads internal topics of MirrorMaker 2 in one cluster; librdkafka does the I/O."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, Self, TypeVar
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.cimpl import KafkaError
+
+from ha_core.flows import reach
+from ha_core.flows.errors import FlowError, MirrorClientError
+from ha_core.flows.policies import HEARTBEATS, DefaultPolicy, ReplicationPolicy
+from ha_core.flows.records import Checkpoint, Heartbeat, OffsetSync
+
+Record = TypeVar("Record", Heartbeat, Checkpoint, OffsetSync)
+Groups = str | re.Pattern[str] | Iterable[str]
+_TIMEOUT_S = 30.0
+_POLL_S = 0.2
+
+
+class GroupPosition(NamedTuple):
+    """:ivar offset: next offset that the group reads in this cluster."""
+
+    offset: int
+    metadata: str
+
+
+class MirrorClient:
+    """Questions to one cluster. Each asks the cluster anew; nothing is kept between them."""
+
+    def __init__(
+        self,
+        properties: Mapping[str, str],
+        policy: ReplicationPolicy | None = None,
+        timeout_s: float = _TIMEOUT_S,
+    ) -> None:
+        """
+        :param properties: of librdkafka, for the cluster that is asked (`bootstrap.servers`, `security.protocol`, …).
+        :param policy: the flows' replication policy; None: the default one.
+        :param timeout_s: limit of each question.
+        """
+        self.policy = policy or DefaultPolicy()
+        self._timeout_s = timeout_s
+        # Without the event of the end, markers at the end, which are no messages, would be waited for.
+        fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+        self._consumer = Consumer({"group.id": "switchyard-mirror-client", "log_level": 3} | dict(properties) | fixed)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def heartbeat_topics(self) -> set[str]:
+        return reach.heartbeat_topics(self.policy, self._topics())
+
+    def checkpoint_topics(self) -> set[str]:
+        return reach.checkpoint_topics(self.policy, self._topics())
+
+    def upstream_clusters(self) -> set[str]:
+        """Aliases of clusters whose heartbeats come here, over any number of hops."""
+        return reach.upstream_clusters(self.policy, self._topics())
+
+    def remote_topics(self, source: str | None = None) -> set[str]:
+        """Copies from other clusters, or from one by their last hop."""
+        return reach.remote_topics(self.policy, self._topics(), source)
+
+    def replication_hops(self, upstream_alias: str) -> int:
+        """Fewest hops from a cluster to this one; -1: its heartbeats do not come here."""
+        return reach.replication_hops(self.policy, self._topics(), upstream_alias)
+
+    def remote_consumer_offsets(
+        self, groups: Groups, remote_alias: str
+    ) -> dict[str, dict[tuple[str, int], GroupPosition]]:
+        """Offsets of this cluster at which groups of another one go on, by their last checkpoints (KIP-1239).
+
+        :param groups: a name, several, or a pattern that matches the whole name.
+        :returns: group → (topic here, partition) → offset; groups without a checkpoint are missing.
+        """
+        chosen = _chosen(groups)
+        found: dict[str, dict[tuple[str, int], GroupPosition]] = {}
+        for checkpoint in self.checkpoints(remote_alias):
+            if chosen(checkpoint.group):
+                its = found.setdefault(checkpoint.group, {})
+                its[checkpoint.topic, checkpoint.partition] = GroupPosition(
+                    checkpoint.downstream_offset, checkpoint.metadata
+                )
+        return found
+
+    def translate_offsets(self, remote_alias: str, group: str) -> dict[tuple[str, int], GroupPosition]:
+        """`remote_consumer_offsets` of one group, as `RemoteClusterUtils.translateOffsets` has it."""
+        return self.remote_consumer_offsets(group, remote_alias).get(group, {})
+
+    def checkpoints(self, remote_alias: str) -> Iterator[Checkpoint]:
+        """All checkpoints of groups of a cluster, in their order; later ones replace earlier ones."""
+        return self._records(self.policy.checkpoints_topic(remote_alias), Checkpoint)
+
+    def heartbeats(self, topic: str = HEARTBEATS) -> Iterator[Heartbeat]:
+        """All heartbeats in a topic of `heartbeat_topics`, in their order."""
+        return self._records(topic, Heartbeat)
+
+    def offset_syncs(self, alias: str) -> Iterator[OffsetSync]:
+        """All offset syncs between this cluster and another one, in their order."""
+        return self._records(self.policy.offset_syncs_topic(alias), OffsetSync)
+
+    def _topics(self) -> set[str]:
+        try:
+            return set(self._consumer.list_topics(timeout=self._timeout_s).topics)
+        except KafkaException as error:
+            raise MirrorClientError(f"the topics cannot be listed: {error.args[0].str()}") from None
+
+    def _records(self, topic: str, kind: type[Record]) -> Iterator[Record]:
+        """Records of partition 0 up to its present end. Records of another kind are left out, as Kafka's client does.
+
+        :raises MirrorClientError: the topic does not exist, or its end is not reached in time.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        if topic not in self._topics():
+            raise MirrorClientError(
+                f"topic {topic} does not exist: no flow has written it, or its policy is another one"
+            )
+        partition = TopicPartition(topic, 0)
+        try:
+            start, end = self._consumer.get_watermark_offsets(partition, timeout=self._timeout_s)
+            partition.offset = start
+            self._consumer.assign([partition])
+            while start < end:
+                if time.monotonic() > deadline:
+                    raise MirrorClientError(f"topic {topic} was not read to its end in {self._timeout_s:.0f} s")
+                message = self._consumer.poll(_POLL_S)
+                if message is None:
+                    continue
+                if (error := message.error()) is not None:
+                    if error.code() == KafkaError._PARTITION_EOF:
+                        return
+                    raise MirrorClientError(f"topic {topic} cannot be read: {error.str()}")
+                start = int(message.offset() or 0) + 1
+                if start > end:
+                    return
+                try:
+                    yield kind.decode(message.key(), message.value())
+                except FlowError:
+                    continue
+        except KafkaException as error:
+            raise MirrorClientError(f"topic {topic} cannot be read: {error.args[0].str()}") from None
+        finally:
+            self._consumer.unassign()
+
+
+def _chosen(groups: Groups) -> Callable[[str], bool]:
+    if isinstance(groups, str):
+        return groups.__eq__
+    if isinstance(groups, re.Pattern):
+        pattern = groups
+        return lambda group: pattern.fullmatch(group) is not None
+    names = frozenset(groups)
+    return names.__contains__

@@ -1,0 +1,225 @@
+"""Flows from a file: precedence, defaults, and errors before anything starts."""
+
+import pytest
+
+from ha_core.flows.configuration import Configuration, ConfigurationError, configuration
+from ha_core.flows.filters import Patterns, parts
+from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
+from ha_core.flows.properties import parse
+
+TWO = "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
+ON = f"{TWO}A->B.enabled = true\n"
+
+
+def read(text: str, like_3_9: bool = False) -> Configuration:
+    return configuration(parse(text, "mm2.properties"), "mm2.properties", like_3_9=like_3_9)
+
+
+def remarks(text: str) -> list[str]:
+    return [remark.text for remark in read(text).remarks]
+
+
+def errors(text: str) -> list[str]:
+    with pytest.raises(ConfigurationError) as error:
+        read(text)
+    assert str(error.value).startswith("mm2.properties cannot be used:\n- ")
+    return [remark.text for remark in error.value.remarks]
+
+
+def test_defaults_are_kafkas() -> None:
+    (flow,) = read(ON).flows
+    assert (flow.source, flow.target, flow.policy) == ("A", "B", DefaultPolicy())
+    assert flow.topics.include.texts == (".*",)
+    assert flow.groups.exclude.texts == ("console-consumer-.*", "connect-.*", "__.*")
+    assert (flow.refresh_topics_s, flow.sync_settings_s, flow.sync_acls_s, flow.refresh_groups_s) == (600,) * 4
+    assert (flow.checkpoints_s, flow.commit_offsets_s, flow.heartbeats_s) == (60, None, 1)
+    assert (flow.syncs_in, flow.max_lag, flow.emits_syncs) == ("source", 100, True)
+    assert (flow.replication_factor, flow.heartbeats_replication_factor) == (2, 3)
+    assert (flow.begins_at, flow.committed_only, flow.copies_heartbeats) == ("earliest", False, True)
+    assert flow.settings.defaults_from == "target"
+    assert flow.metric_formats == ("legacy",)
+
+
+def test_both_versions_have_their_own_excluded_topics() -> None:
+    assert read(ON).flows[0].topics.accepts("my.internal")
+    assert not read(ON, like_3_9=True).flows[0].topics.accepts("my.internal")
+
+
+def test_a_key_of_a_flow_wins_over_the_one_for_all() -> None:
+    text = f"{ON}B->A.enabled = true\ntopics = a.*\nA->B.topics = b.*\nemit.checkpoints.interval.seconds = 10\n"
+    there, back = read(text).flows
+    assert (there.topics.include.texts, back.topics.include.texts) == (("b.*",), ("a.*",))
+    assert (there.checkpoints_s, back.checkpoints_s) == (10, 10)
+
+
+def test_keys_of_a_cluster_win_over_those_for_all_clusters() -> None:
+    a, b = read(f"{ON}security.protocol = SSL\nA.security.protocol = PLAINTEXT\n").clusters
+    assert (a.client["security.protocol"], b.client["security.protocol"]) == ("PLAINTEXT", "SSL")
+    assert (a.bootstrap, b.bootstrap) == (("a:9092",), ("b:9092",))
+
+
+def test_a_disabled_flow_gets_heartbeats_unless_they_are_disabled() -> None:
+    assert [flow.name for flow in read(ON).beats] == ["B->A"]
+    assert read(f"{ON}emit.heartbeats.enabled = false\n").beats == ()
+    assert read(f"{ON}B->A.emit.heartbeats.enabled = false\n").beats == ()
+
+
+def test_enabled_for_all_flows_enables_none() -> None:
+    found = read(f"{TWO}enabled = true\n")
+    assert found.flows == ()
+    assert [remark.text for remark in found.remarks] == [
+        "no flow is enabled: add a line such as primary->backup.enabled = true"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("lines", "interval"),
+    [
+        ("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 5", 5),
+        ("sync.group.offsets.enabled = true\nsync.group.offsets.interval.seconds = 0", 1),
+        ("sync.group.offsets.enabled = false\nsync.group.offsets.interval.seconds = 5", None),
+    ],
+)
+def test_an_interval_counts_where_its_work_is_enabled(lines: str, interval: int | None) -> None:
+    assert read(f"{ON}{lines}\n").flows[0].commit_offsets_s == interval
+
+
+@pytest.mark.parametrize(
+    ("key", "found"),
+    [
+        ("A->B.consumer.auto.offset.reset", "latest"),
+        ("A.consumer.auto.offset.reset", "latest"),
+        ("consumer.auto.offset.reset", "latest"),
+        ("A->B.source.consumer.auto.offset.reset", "latest"),
+        ("B.consumer.auto.offset.reset", "earliest"),
+    ],
+)
+def test_a_new_partition_begins_where_the_consumer_of_the_source_would(key: str, found: str) -> None:
+    assert read(f"{ON}{key} = latest\n").flows[0].begins_at == found
+
+
+def test_a_flow_copies_committed_records_only_if_its_consumer_would_read_only_those() -> None:
+    assert read(f"{ON}A.consumer.isolation.level = read_committed\n").flows[0].committed_only
+
+
+def test_names_that_kafka_removed_still_count_with_a_remark() -> None:
+    found = read(f"{ON}topics.blacklist = secret.*\n")
+    assert not found.flows[0].topics.accepts("secret-1")
+    assert [remark.text for remark in found.remarks] == [
+        "topics.blacklist: Kafka 4.0 removed this name; write topics.exclude"
+    ]
+
+
+@pytest.mark.parametrize("location", ["source", "target"])
+def test_the_topic_of_offset_syncs_is_named_after_the_other_cluster(location: str) -> None:
+    (flow,) = read(f"{ON}offset-syncs.topic.location = {location}\n").flows
+    assert flow.syncs_topic == f"mm2-offset-syncs.{'B' if location == 'source' else 'A'}.internal"
+
+
+def test_policies_and_separators_are_taken() -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    assert read(ON + identity).flows[0].policy == IdentityPolicy(source_alias="A")
+    assert read(f"{ON}replication.policy.separator = _\n").flows[0].policy == DefaultPolicy("_")
+
+
+def test_a_policy_of_ones_own_comes_by_its_name() -> None:
+    properties = parse(f"{ON}replication.policy.class = flat\n", "x")
+    (flow,) = configuration(properties, "x", policies={"flat": DefaultPolicy}).flows
+    assert flow.policy == DefaultPolicy()
+
+
+@pytest.mark.parametrize(
+    ("lines", "remark"),
+    [
+        ("topcis = a", "topcis is no key of MirrorMaker 2, and has no effect; is it misspelt?"),
+        ("A.topics = a", "A.topics has no effect, as in MirrorMaker 2: write it for a flow, A->….topics"),
+        ("tasks.max = 8", "tasks.max has no effect: Switchyard spreads partitions over its processes"),
+        ("B.producer.acks = 1", "B.producer.acks has no effect: Switchyard's copier is no Java client"),
+        (
+            "offset.storage.replication.factor = 1",
+            "offset.storage.replication.factor has no effect: it belongs to Kafka Connect's workers",
+        ),
+        ("A->B.topics = ", "A->B.topics is blank, which matches nothing"),
+    ],
+)
+def test_keys_without_effect_are_named(lines: str, remark: str) -> None:
+    assert remarks(f"{ON}{lines}\n") == [remark]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "A.ssl.truststore.location = /x",
+        "sasl.mechanism = PLAIN",
+        "A.producer.security.protocol = SSL",
+        "consumer.isolation.level = read_committed",
+        "value.converter = org.apache.kafka.connect.converters.ByteArrayConverter",
+    ],
+)
+def test_keys_that_are_applied_get_no_remark(line: str) -> None:
+    assert remarks(f"{ON}{line}\n") == []
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("A->B.enabled = true\n", "`clusters` names no cluster"),
+        ("clusters = A, B\nA.bootstrap.servers=a:9092\n", "B.bootstrap.servers is not set"),
+        (f"{TWO}A->C.enabled = true\n", "A->C.enabled names the cluster 'C', which `clusters` does not have (A, B)"),
+        (f"{TWO}A->A.enabled = true\n", "A->A has one cluster on both sides; remove it"),
+        (f"{ON}emit.checkpoints.enabled = yes\n", "A->B.emit.checkpoints.enabled=yes is neither true nor false"),
+        (f"{ON}offset.lag.max = many\n", "offset.lag.max=many is no whole number"),
+        (f"{ON}replication.factor = -2\n", "replication.factor=-2 is not between -1 and 2147483647"),
+        (f"{ON}offset-syncs.topic.location = here\n", "offset-syncs.topic.location=here is none of source, target"),
+        (f"{ON}replication.policy.separator =\n", "replication.policy.separator is blank"),
+        (f"{ON}consumer.auto.offset.reset = none\n", "A->B: consumer.auto.offset.reset=none is neither"),
+        (
+            f"{ON}sync.group.offsets.enabled=true\nemit.checkpoints.enabled=false\n",
+            "A->B: sync.group.offsets.enabled needs emit.checkpoints.enabled",
+        ),
+        (f"{ON}transforms = mask\n", "transforms=mask cannot be used: it changes records"),
+        (f"{ON}errors.tolerance = all\n", "errors.tolerance=all cannot be used: Switchyard skips no record"),
+        (f"{ON}replication.policy.class = com.example.P\n", "replication.policy.class=com.example.P is not known"),
+    ],
+)
+def test_errors_are_told_before_anything_starts(text: str, error: str) -> None:
+    assert any(found.startswith(error) for found in errors(text))
+
+
+def test_all_errors_of_a_file_are_told_at_once() -> None:
+    found = errors(f"{ON}offset.lag.max = many\nreplication.factor = few\ntopics = (\n")
+    assert len(found) == 3
+
+
+def test_flows_that_keep_names_must_not_form_a_circle() -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    (error,) = errors(f"{ON}B->A.enabled = true\n{identity}")
+    assert error.startswith("the flows A -> B -> A form a circle")
+
+
+def test_kafkas_own_example_is_read_whole() -> None:
+    text = """
+clusters = us-west, us-east
+us-west.bootstrap.servers = host1:9092
+us-east.bootstrap.servers = host2:9092
+topics = .*
+groups = .*
+emit.checkpoints.interval.seconds = 10
+us-west.offset.storage.topic = mm2-offsets
+us-west->us-east.enabled = true
+us-west->us-east.emit.heartbeats.enabled = false
+"""
+    found = read(text)
+    assert [(flow.name, flow.checkpoints_s, flow.heartbeats_s) for flow in found.flows] == [
+        ("us-west->us-east", 10, None)
+    ]
+    assert [remark.text for remark in found.remarks] == [
+        "us-west.offset.storage.topic has no effect: it belongs to Kafka Connect's workers"
+    ]
+
+
+def test_settings_that_name_brokers_are_excluded_by_their_dots() -> None:
+    (flow,) = read(ON).flows
+    assert flow.settings.exclude.matches("leader.replication.throttled.replicas")
+    assert not flow.settings.exclude.matches("leaderxreplicationxthrottledxreplicas")
+    assert Patterns.of("x", parts("a,b")).matches("b")

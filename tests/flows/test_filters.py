@@ -1,0 +1,37 @@
+"""Filters of topics and groups by lists of patterns."""
+
+import pytest
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.filters import NameFilter, Patterns, parts
+
+
+def chosen(include: str, exclude: str = "") -> NameFilter:
+    return NameFilter(Patterns.of("topics", parts(include)), Patterns.of("topics.exclude", parts(exclude)))
+
+
+@pytest.mark.parametrize(
+    ("include", "exclude", "accepted", "refused"),
+    [
+        (".*", "", ["orders", "a-b"], []),
+        ("orders, invoices", "", ["orders", "invoices"], ["orders2", "my-orders", "order"]),
+        ("orders.*,pay-\\d+", "", ["orders", "orders.eu", "pay-17"], ["pay-", "xorders"]),
+        (".*", r"mm2.*\.internal,.*\.replica,__.*", ["orders", "my.internal"], ["mm2-a.internal", "x.replica", "__x"]),
+        ("orders.*", "orders.secret", ["orders"], ["orders.secret", "orders-secret"]),
+        ("", "", [], ["orders"]),
+        (" , ", "", [], ["orders", ""]),
+    ],
+)
+def test_names_pass_that_match_whole_and_are_not_excluded(
+    include: str, exclude: str, accepted: list[str], refused: list[str]
+) -> None:
+    names = chosen(include, exclude)
+    assert [name for name in accepted if not names.accepts(name)] == []
+    assert [name for name in refused if names.accepts(name)] == []
+
+
+@pytest.mark.parametrize("text", ["orders(", r"\p{Alpha}+", "[a-z&&[^b]"])
+def test_a_pattern_that_is_none_is_named_with_its_key(text: str) -> None:
+    with pytest.raises(FlowError, match=r"topics: .* is no regular expression here") as error:
+        chosen(f"fine,{text}")
+    assert repr(text) in str(error.value)

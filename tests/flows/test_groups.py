@@ -1,0 +1,87 @@
+"""Checkpoints and commits: neither goes back unless the group did; a group that reads in the target stays as it is."""
+
+import pytest
+
+from ha_core.flows.filters import NameFilter, Patterns, parts
+from ha_core.flows.groups import (
+    SkippedGroup,
+    TargetGroup,
+    checkpoint_is_newer,
+    commits,
+    groups_to_follow,
+    topic_of_checkpoint,
+)
+from ha_core.flows.policies import DefaultPolicy
+from ha_core.flows.records import Checkpoint
+
+KEY = ("A.t", 0)
+
+
+def checkpoint(upstream: int, downstream: int) -> Checkpoint:
+    return Checkpoint("g", *KEY, upstream, downstream)
+
+
+@pytest.mark.parametrize(
+    ("last", "newer"),
+    [
+        (None, True),
+        (checkpoint(10, 5), True),
+        (checkpoint(20, 15), False),
+        (checkpoint(15, 18), False),
+        (checkpoint(30, 25), True),
+        (checkpoint(10, 15), False),
+    ],
+)
+def test_a_checkpoint_follows_another_that_is_lower_or_whose_group_was_further(
+    last: Checkpoint | None, newer: bool
+) -> None:
+    assert checkpoint_is_newer(checkpoint(20, 15), last) is newer
+
+
+def test_a_topic_that_came_from_the_target_is_the_targets_own() -> None:
+    policy = DefaultPolicy()
+    assert topic_of_checkpoint(policy, "A", "B", "t") == "A.t"
+    assert topic_of_checkpoint(policy, "A", "B", "B.t") == "t"
+    assert topic_of_checkpoint(policy, "A", "B", "C.t") == "A.C.t"
+
+
+def test_groups_are_left_out_with_their_reason() -> None:
+    def chosen(include: str, exclude: str = "") -> NameFilter:
+        return NameFilter(Patterns.of("x", parts(include)), Patterns.of("y", parts(exclude)))
+
+    committed = {"billing": ["t"], "console-consumer-1": ["t"], "other": ["t"], "idle": ["unrelated"]}
+    assert list(groups_to_follow(committed, chosen("(?!other).*", "console-consumer-.*"), chosen("t"))) == [
+        "billing",
+        SkippedGroup("group console-consumer-1", "groups.exclude names it"),
+        SkippedGroup("group other", "groups does not name it"),
+        SkippedGroup("group idle", "it has committed on no topic that the flow copies"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("there", "went_back", "committed"),
+    [
+        (TargetGroup("Dead", {}), False, True),
+        (TargetGroup("Empty", {}), False, True),
+        (TargetGroup("Empty", {KEY: 10}), False, True),
+        (TargetGroup("Empty", {KEY: None}), False, True),
+        (TargetGroup("Empty", {KEY: 15}), False, False),
+        (TargetGroup("Empty", {KEY: 20}), False, False),
+        (TargetGroup("Empty", {KEY: 20}), True, True),
+        (TargetGroup("Stable", {KEY: 10}), True, False),
+        (TargetGroup("PreparingRebalance", {}), False, False),
+    ],
+)
+def test_offsets_are_committed_for_idle_groups_and_only_forwards(
+    there: TargetGroup, went_back: bool, committed: bool
+) -> None:
+    back = frozenset({KEY}) if went_back else frozenset()
+    found = list(commits("g", {KEY: checkpoint(20, 15)}, there, back))
+    assert [one for one in found if isinstance(one, Checkpoint)] == ([checkpoint(20, 15)] if committed else [])
+
+
+def test_a_group_that_is_not_committed_has_a_reason() -> None:
+    (reads,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Stable", {}), frozenset())
+    (above,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Empty", {KEY: 20}), frozenset())
+    assert reads == SkippedGroup("group g", "it is Stable in the target: its consumers there commit themselves")
+    assert above == SkippedGroup("group g on A.t-0", "the target has 20, above the translated 15")

@@ -1,0 +1,101 @@
+"""Files of properties and their references."""
+
+from pathlib import Path
+
+import pytest
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.properties import MAX_BYTES, parse, read, resolve
+
+PROVIDERS = """
+config.providers = env, file, directory
+config.providers.env.class = org.apache.kafka.common.config.provider.EnvVarConfigProvider
+config.providers.file.class = org.apache.kafka.common.config.provider.FileConfigProvider
+config.providers.directory.class = org.apache.kafka.common.config.provider.DirectoryConfigProvider
+"""
+
+
+def resolved(text: str, **environment: str) -> dict[str, str]:
+    found = resolve(parse(text, "mm2.properties"), "mm2.properties", environment)
+    return {key: one.value for key, one in found.items() if not key.startswith("config.providers")}
+
+
+def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
+    file = tmp_path / "mm2.properties"
+    file.write_bytes(
+        b"# a comment\n! another\nclusters = A, \\\n    B\nA.bootstrap.servers: a:9092\nA->B.enabled true\n"
+        b"topics.exclude=.*[\\\\-\\\\.]internal\nname=caf\xe9\nother=caf\\u00e9  \n"
+    )
+    assert {key: found.value for key, found in read(file).items()} == {
+        "clusters": "A, B",
+        "A.bootstrap.servers": "a:9092",
+        "A->B.enabled": "true",
+        "topics.exclude": r".*[\-\.]internal",
+        "name": "café",
+        "other": "café",
+    }
+
+
+def test_each_property_knows_its_line() -> None:
+    found = parse("# one\n\na = 1\nb = 2 \\\n  3\nc = 4\n", "x")
+    assert {key: one.line for key, one in found.items()} == {"a": 3, "b": 4, "c": 6}
+
+
+def test_a_key_that_stands_twice_is_an_error_with_both_lines() -> None:
+    with pytest.raises(FlowError, match=r"mm2.properties, line 3: topics is set in line 1 already"):
+        parse("topics = a\nclusters = A\ntopics = b\n", "mm2.properties")
+
+
+def test_references_are_resolved_by_their_provider(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("password = p=1\n")
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "keys" / "token").write_text("t0k")
+    lines = ["a = ${env:HOST}:9092", f"b = x${{file:{secrets}:password}}y", f"c = ${{directory:{tmp_path}/keys:token}}"]
+    assert resolved("\n".join((PROVIDERS, *lines)), HOST="kafka") == {"a": "kafka:9092", "b": "xp=1y", "c": "t0k"}
+
+
+def test_a_resolved_value_is_not_resolved_again() -> None:
+    assert resolved(f"{PROVIDERS}\na = ${{env:X}}\n", X="${env:X}") == {"a": "${env:X}"}
+
+
+def test_a_text_of_no_provider_stays() -> None:
+    assert resolved("a = ${nothing:here}\n") == {"a": "${nothing:here}"}
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("config.providers = vault\n", "config.providers.vault.class is not set"),
+        ("config.providers = v\nconfig.providers.v.class = com.example.Vault\n", "com.example.Vault is not known here"),
+        (f"{PROVIDERS}\na = ${{env:MISSING}}\n", r"line 7: a refers to \$\{env:MISSING\}, and there is no such value"),
+        (f"{PROVIDERS}\na = ${{file:/nowhere:key}}\n", "/nowhere cannot be read"),
+        (
+            f"{PROVIDERS}\nconfig.providers.file.param.allowed.paths=/opt\na = ${{file:/etc/x:key}}\n",
+            "is not in allowed.paths",
+        ),
+    ],
+)
+def test_a_reference_that_leads_nowhere_is_an_error(text: str, error: str) -> None:
+    with pytest.raises(FlowError, match=error):
+        resolved(text)
+
+
+def test_a_provider_of_folders_reads_no_file_outside(tmp_path: Path) -> None:
+    (tmp_path / "keys").mkdir()
+    (tmp_path / "secret").write_text("s")
+    with pytest.raises(FlowError, match="there is no such value"):
+        resolved(f"{PROVIDERS}\na = ${{directory:{tmp_path}/keys:../secret}}\n")
+
+
+def test_a_provider_of_variables_gives_only_allowed_ones() -> None:
+    text = f"{PROVIDERS}\nconfig.providers.env.param.allowlist.pattern = KAFKA_.*\na = ${{env:HOME}}\n"
+    with pytest.raises(FlowError, match="there is no such value"):
+        resolved(text, HOME="/root")
+
+
+def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "long"
+    file.write_bytes(b"#" * (MAX_BYTES + 1))
+    with pytest.raises(FlowError, match=f"has more than {MAX_BYTES} bytes"):
+        read(file)

@@ -1,0 +1,77 @@
+"""Settings and ACLs of remote topics."""
+
+from typing import Literal
+
+import pytest
+
+from ha_core.flows.filters import Patterns
+from ha_core.flows.remote_topics import (
+    ALL,
+    READ,
+    WRITE,
+    ConfigSource,
+    SettingsRule,
+    SourceSetting,
+    changes,
+    remote_acls,
+)
+from ha_core.plan.facts.clusters import TopicAcl
+
+
+def setting(name: str, source: ConfigSource, **more: bool) -> SourceSetting:
+    return SourceSetting(name, f"{name}'s", source, **more)
+
+
+@pytest.mark.parametrize(("defaults_from", "default"), [("target", None), ("source", "segment.ms's")])
+def test_settings_of_the_topic_are_carried_and_defaults_as_chosen(
+    defaults_from: Literal["source", "target"], default: str | None
+) -> None:
+    rule = SettingsRule(Patterns.of("x", ("min\\.insync\\.replicas",)), defaults_from)
+    found = rule.carried(
+        [
+            setting("retention.ms", "topic"),
+            setting("cleanup.policy", "dynamic-default"),
+            setting("segment.ms", "default"),
+            setting("min.insync.replicas", "topic"),
+            setting("from.file", "static-broker"),
+            setting("fixed", "topic", read_only=True),
+            setting("secret", "topic", sensitive=True),
+        ]
+    )
+    assert found == {
+        "retention.ms": "retention.ms's",
+        "cleanup.policy": "cleanup.policy's",
+        "segment.ms": default,
+    }
+
+
+def test_only_differences_are_changed() -> None:
+    wanted = {"retention.ms": "1", "cleanup.policy": "compact", "segment.ms": None, "flush.ms": None}
+    there = {"retention.ms": "1", "cleanup.policy": "delete", "segment.ms": "5"}
+    assert changes(wanted, there) == {"cleanup.policy": "compact", "segment.ms": None}
+
+
+@pytest.mark.parametrize(
+    ("operation", "allows", "found"),
+    [
+        (READ, True, READ),
+        (8, True, 8),
+        (ALL, True, READ),
+        (WRITE, True, None),
+        (WRITE, False, WRITE),
+        (ALL, False, ALL),
+    ],
+)
+def test_an_acl_is_carried_without_the_right_to_write(operation: int, allows: bool, found: int | None) -> None:
+    acl = TopicAcl("literal", "t", "User:alice", "*", operation, allows)
+    carried = list(remote_acls([acl], {"t": "A.t"}))
+    assert carried == ([] if found is None else [acl._replace(name="A.t", operation=found)])
+
+
+def test_acls_of_prefixes_all_topics_and_other_topics_are_left_out() -> None:
+    acls = [
+        TopicAcl("prefixed", "t", "User:alice", "*", READ, True),
+        TopicAcl("literal", "*", "User:alice", "*", READ, True),
+        TopicAcl("literal", "other", "User:alice", "*", READ, True),
+    ]
+    assert list(remote_acls(acls, {"t": "A.t"})) == []

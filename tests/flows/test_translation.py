@@ -1,0 +1,121 @@
+"""Offsets of groups, by runs and by offset syncs: no copied record is missed."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ha_core.flows.records import OffsetSync
+from ha_core.flows.translation import SyncEmission, SyncStore, Translated, Untranslated, by_runs
+from ha_core.model import Run
+
+RUNS = (Run(10, 0, 5), Run(20, 6, 5), Run(25, 12, 1))
+"""Source offsets 10 to 14, 20 to 24, and 25; the target has markers at 5 and 11."""
+
+
+def test_runs_translate_every_offset() -> None:
+    found = {offset: by_runs(RUNS, offset) for offset in (3, 10, 14, 15, 19, 20, 24, 25, 26, 40)}
+    assert found == {
+        3: Translated(0, "first-copied"),
+        10: Translated(0, "exact"),
+        14: Translated(4, "exact"),
+        15: Translated(6, "exact"),
+        19: Translated(6, "exact"),
+        20: Translated(6, "exact"),
+        24: Translated(10, "exact"),
+        25: Translated(12, "exact"),
+        26: Translated(13, "exact"),
+        40: Translated(13, "copied-end"),
+    }
+    assert isinstance(by_runs((), 5), Untranslated)
+
+
+@st.composite
+def copied(draw: st.DrawFn) -> list[tuple[int, int]]:
+    """(source offset, target offset) of copied records: gaps of either side, never an order reversed."""
+    source, target = draw(st.integers(0, 1000)), draw(st.integers(0, 1000))
+    records = []
+    for skipped, marked in draw(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 2)), min_size=1, max_size=300)):
+        source, target = source + 1 + max(0, skipped - 25), target + 1 + marked // 2
+        records.append((source, target))
+    return records
+
+
+def runs_of(records: list[tuple[int, int]]) -> list[Run]:
+    runs: list[Run] = []
+    for source, target in records:
+        if runs and runs[-1].after == source and runs[-1].target + runs[-1].records == target:
+            runs[-1] = runs[-1]._replace(records=runs[-1].records + 1)
+        else:
+            runs.append(Run(source, target, 1))
+    return runs
+
+
+@given(copied(), st.integers(0, 2000))
+def test_by_runs_a_group_gets_exactly_the_records_from_its_offset_on(
+    records: list[tuple[int, int]], offset: int
+) -> None:
+    found = by_runs(runs_of(records), offset)
+    assert isinstance(found, Translated)
+    assert [one for one in records if one[1] >= found.offset] == [one for one in records if one[0] >= offset]
+
+
+@given(copied(), st.integers(0, 2000), st.integers(1, 100))
+def test_by_syncs_a_group_misses_no_record(records: list[tuple[int, int]], offset: int, max_lag: int) -> None:
+    store, emission = SyncStore(), SyncEmission(max_lag)
+    for source, target in records:
+        sync = OffsetSync("t", 0, source, target)
+        if emission.due(sync):
+            store.take(sync)
+    if (last := emission.waiting()) is not None:
+        store.take(last)
+    found = store.translate("t", 0, offset)
+    if isinstance(found, Translated):
+        assert all(target >= found.offset for source, target in records if source >= offset)
+    else:
+        assert offset < records[0][0]
+
+
+@given(copied(), st.integers(0, 2000))
+def test_by_syncs_a_higher_offset_never_gets_a_lower_one(records: list[tuple[int, int]], offset: int) -> None:
+    store = SyncStore()
+    for source, target in records:
+        store.take(OffsetSync("t", 0, source, target))
+    found = [store.translate("t", 0, one) for one in (offset, offset + 7)]
+    translated = [one.offset for one in found if isinstance(one, Translated)]
+    assert translated == sorted(translated)
+    assert not (isinstance(found[0], Translated) and isinstance(found[1], Untranslated))
+
+
+def test_a_million_syncs_of_a_partition_take_little_room() -> None:
+    store = SyncStore()
+    for number in range(100_000):
+        store.take(OffsetSync("t", 0, number * 100, number * 100))
+    assert store.count("t", 0) <= 60
+    newest = 99_999 * 100
+    for distance in (1_000, 50_000, 1_000_000, 9_000_000):
+        found = store.translate("t", 0, newest - distance)
+        assert isinstance(found, Translated)
+        assert newest - distance - found.offset <= distance
+
+
+def test_a_source_that_began_anew_discards_earlier_syncs() -> None:
+    store = SyncStore()
+    for upstream, downstream in ((100, 50), (200, 150), (10, 300)):
+        store.take(OffsetSync("t", 0, upstream, downstream))
+    assert store.translate("t", 0, 150) == Translated(301, "sampled")
+    assert isinstance(store.translate("t", 0, 5), Untranslated)
+    assert isinstance(store.translate("t", 1, 150), Untranslated)
+
+
+def test_syncs_are_due_first_after_a_gap_and_each_so_many_records() -> None:
+    emission = SyncEmission(max_lag=10)
+    offsets = [(0, 0), (1, 1), (2, 2), (5, 3), *((6 + at, 4 + at) for at in range(20))]
+    due = [source for source, target in offsets if emission.due(OffsetSync("t", 0, source, target))]
+    assert due == [0, 5, 16]
+    assert emission.waiting() == OffsetSync("t", 0, 25, 23)
+    assert emission.waiting() is None
+
+
+def test_a_copy_that_went_back_makes_a_sync_due() -> None:
+    emission = SyncEmission(max_lag=1000)
+    assert [emission.due(OffsetSync("t", 0, at, at)) for at in range(3)] == [True, False, False]
+    assert emission.due(OffsetSync("t", 0, 3, 0))
