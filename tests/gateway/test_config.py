@@ -17,7 +17,7 @@ from ha_core.operations.access.user_entries import entry
 from ha_core.store.security import StoreSecurity, parse
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
-from tests.gateway.authenticating.signing import key_set
+from tests.gateway.authentication.signing import key_set
 
 SMALLEST: dict[str, Any] = {
     "id": "gw-1",

@@ -12,7 +12,7 @@ import pytest
 from gateway.runtime.gc_policy import MIN_PAUSE_S, SearchDue
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
-from tests.gateway.driver.host import FakeHost
+from tests.gateway.process.host import FakeHost
 
 PRODUCE = 0
 MIB = 1 << 20

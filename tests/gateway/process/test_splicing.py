@@ -20,7 +20,7 @@ from gateway.session.fast import fast_path
 from gateway.session.readiness import HalfSent
 from gateway.session.snapshot import Lease
 from ha_core.wire import encode, encode_request, encode_response
-from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
+from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import FETCH, fetch, fetched
 

@@ -14,7 +14,7 @@ from gateway.process.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
+from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
 from tests.kit.own_gateway import free_port
 
 METADATA = encode_request(3, 4, 1, "app", encode(3, 4, "request", {"topics": []}))

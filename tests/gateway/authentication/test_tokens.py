@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from gateway.authentication import jwks
 from gateway.authentication.jwks import ALLOWED_URLS_VARIABLE, Jwks, JwksError, demand_allowed, parse
 from gateway.authentication.tokens import BearerTokens, Expected
-from tests.gateway.authenticating.signing import (
+from tests.gateway.authentication.signing import (
     AUDIENCE,
     ISSUER,
     ec_jwk,

@@ -16,7 +16,7 @@ from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.session.snapshot import Snapshot, fences
 from ha_core.model import Extent, Fence, Topic, View
 from ha_core.wire import ErrorCode, encode, encode_request
-from tests.gateway.driver.host import FakeHost
+from tests.gateway.process.host import FakeHost
 from tests.gateway.session.talk import CLUSTERS, EAST, Talk, snapshot
 
 FETCH, PRODUCE = 1, 0

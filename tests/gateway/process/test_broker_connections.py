@@ -14,7 +14,7 @@ from gateway.process.broker_connections import LOOKED_AT, BrokerConnections
 from gateway.process.gateway import Gateway
 from gateway.session.commands import BrokerLane, Cause, Command
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
+from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
 from tests.kit.own_gateway import free_port
 
 

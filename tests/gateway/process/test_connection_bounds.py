@@ -16,7 +16,7 @@ from gateway.session.commands import Cause
 from gateway.session.lifecycle import Over
 from ha_core.wire import encode_request
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.host import FakeHost
+from tests.gateway.process.host import FakeHost
 from tests.kit.own_gateway import free_port
 
 VERSIONS = 18

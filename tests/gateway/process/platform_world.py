@@ -20,7 +20,7 @@ from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.sasl import SecurityProfile
 from stack.memory_store import MemoryStore
-from tests.gateway.driver.platform_service import GATEWAY_TOKEN, PlatformService
+from tests.gateway.process.platform_service import GATEWAY_TOKEN, PlatformService
 
 PASSWORD = "secret-of-the-test"
 SOON_S = 20.0

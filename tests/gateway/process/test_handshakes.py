@@ -19,7 +19,7 @@ from ha_core.tls.contexts import Certificates
 from ha_core.tls.renewing import LOOK_EVERY_S
 from ha_core.tls.sockets import TlsSocket
 from stack.certificates import Authority
-from tests.gateway.driver.tls_port import TlsPort, played
+from tests.gateway.process.tls_port import TlsPort, played
 
 pytestmark = pytest.mark.usefixtures("said")
 

@@ -10,7 +10,7 @@ import pytest
 from gateway.process.gateway import Gateway
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind
 from ha_core.wire.codes import ApiKey, ErrorCode
-from tests.gateway.driver.platform_world import PASSWORD, World, connect, running, soon
+from tests.gateway.process.platform_world import PASSWORD, World, connect, running, soon
 
 ALICE = QuotaEntity("alice")
 

@@ -30,7 +30,7 @@ from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
 from stack.clients.confluent_settings import client_settings
 from stack.memory_store import MemoryStore
-from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, token
+from tests.gateway.authentication.signing import AUDIENCE, ISSUER, key_set, token
 
 PASSWORD = "a canary that sings: wonder/4+2"
 PHANTOMS = "nobody-is-to-see-this-secret"

@@ -10,7 +10,7 @@ from typing import Any
 
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request, encode_response
-from tests.gateway.driver.host import FakeHost
+from tests.gateway.process.host import FakeHost
 from tests.gateway.session.batch import batch
 from tests.gateway.session.messages import PRODUCE, produce, produced, state
 

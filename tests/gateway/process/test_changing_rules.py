@@ -13,7 +13,7 @@ from gateway.process import client_changes
 from gateway.process.gateway import Gateway
 from ha_core.platform import remote
 from ha_core.wire.codes import ApiKey, ErrorCode
-from tests.gateway.driver.platform_world import PASSWORD, World, connect, lacks, reads, running, soon
+from tests.gateway.process.platform_world import PASSWORD, World, connect, lacks, reads, running, soon
 
 READS_ORDERS: dict[str, Any] = {
     "resource_type": 2,

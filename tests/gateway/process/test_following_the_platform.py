@@ -17,8 +17,8 @@ from ha_core.kafka.errors import ConnectionLostError
 from ha_core.platform.errors import DatabaseAwayError
 from ha_core.wire import ApiKey
 from stack.certificates import Authority
-from tests.gateway.driver.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
-from tests.gateway.driver.platform_world import PASSWORD, SOON_S, World, connect, lacks, logs_in, reads, running, soon
+from tests.gateway.process.platform_service import GATEWAY_TOKEN, OTHER_TOKEN, PlatformService
+from tests.gateway.process.platform_world import PASSWORD, SOON_S, World, connect, lacks, logs_in, reads, running, soon
 
 STRANGE_TOKEN = "x" * 40
 """A token of no gateway."""

@@ -19,9 +19,9 @@ from gateway.session.commands import Cause
 from gateway.session.session import Session
 from gateway.session.snapshot import Port
 from ha_core.tls.sockets import MAX_RECORDS
-from tests.gateway.driver.host import FakeHost
-from tests.gateway.driver.loopback import frame, request
-from tests.gateway.driver.tls_port import TlsPort, played
+from tests.gateway.process.host import FakeHost
+from tests.gateway.process.loopback import frame, request
+from tests.gateway.process.tls_port import TlsPort, played
 from tests.gateway.session.messages import state
 
 _VIEW = memoryview(BUFFER)

@@ -17,7 +17,7 @@ from gateway.session.lifecycle import Open, Over
 from gateway.session.session import Session
 from ha_core.model import Fence, Topic
 from ha_core.wire import encode, encode_request, encode_response
-from tests.gateway.driver.loopback import Loopback, answer, asked, frame, played, request
+from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import BASE, CUT, SCOPE, topic
 from tests.gateway.session.messages import FETCH, fetch, fetched, state

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.gateway.driver.platform_world import World
+from tests.gateway.process.platform_world import World
 
 
 @pytest.fixture
