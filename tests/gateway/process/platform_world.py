@@ -98,3 +98,12 @@ def reads(gateway: Gateway, user: str, topic: str) -> bool:
 
 def lacks(gateway: Gateway, user: str, topic: str) -> bool:
     return not reads(gateway, user, topic)
+
+
+@contextlib.asynccontextmanager
+async def followed_by_one(world: World) -> AsyncIterator[Gateway]:
+    """A gateway that follows the platform, where alice is a user."""
+    world.platform.put_user("alice", PASSWORD)
+    world.platform.begin()
+    async with running(world.gateway()) as (gateway,):
+        yield gateway

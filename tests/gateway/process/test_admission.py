@@ -10,10 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-import yaml
 
-from gateway.config import Config, load
-from gateway.process.gateway import Gateway
 from gateway.process.sockets.admission import HURRY_S, ConnectionShares, Logins, share
 from gateway.process.sockets.listeners import ACCEPTS_PER_TURN, EXHAUSTED_PAUSE_S, Listeners
 from gateway.process.workers.ports import SharedPorts, inherited
@@ -21,7 +18,7 @@ from gateway.runtime import descriptors
 from gateway.runtime.log_rate_limiter import LogRateLimiter
 from gateway.session.snapshot import Port
 from ha_core.wire import encode, encode_request
-from stack.memory_store import MemoryStore
+from tests.gateway.process.lone_gateway import lone_gateway
 from tests.kit.own_gateway import free_port
 
 
@@ -79,52 +76,46 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
     assert len(caplog.records) == 10
 
 
-def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
-    async def scenario() -> None:
-        room, came = [3], list[socket.socket]()
+async def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
+    room, came = [3], list[socket.socket]()
 
-        def arrived(sock: socket.socket, place: Port, host: str) -> None:
-            assert (place, host) == (Port("east", 1), "127.0.0.1")
-            room[0] -= 1
-            came.append(sock)
+    def arrived(sock: socket.socket, place: Port, host: str) -> None:
+        assert (place, host) == (Port("east", 1), "127.0.0.1")
+        room[0] -= 1
+        came.append(sock)
 
-        listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, LogRateLimiter())
-        listeners.listen("127.0.0.1", 0, Port("east", 1))
-        address = next(iter(listeners._open)).getsockname()
-        clients = [socket.create_connection(address) for _ in range(5)]
-        await asyncio.sleep(0.2)
-        assert len(came) == 3
-        room[0] += 2
-        await asyncio.sleep(0.2)
-        assert len(came) == 5
-        listeners.close()
-        for sock in (*clients, *came):
-            sock.close()
-
-    asyncio.run(scenario())
+    listeners = Listeners(asyncio.get_running_loop(), lambda: room[0] > 0, lambda: False, arrived, LogRateLimiter())
+    listeners.listen("127.0.0.1", 0, Port("east", 1))
+    address = next(iter(listeners._open)).getsockname()
+    clients = [socket.create_connection(address) for _ in range(5)]
+    await asyncio.sleep(0.2)
+    assert len(came) == 3
+    room[0] += 2
+    await asyncio.sleep(0.2)
+    assert len(came) == 5
+    listeners.close()
+    for sock in (*clients, *came):
+        sock.close()
 
 
-def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
-    async def scenario() -> None:
-        # Given newcomers of whom as many wait as may
-        busy, came = [True], list[socket.socket]()
-        loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
-        listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, LogRateLimiter())
-        listeners.listen("127.0.0.1", 0, Port("east", 1))
-        address = next(iter(listeners._open)).getsockname()
-        # When more of them connect
-        clients = [socket.create_connection(address) for _ in range(40)]
-        await asyncio.sleep(0.05)
-        assert not came
-        # Then they are accepted when those before them were read
-        busy[0] = False
-        await asyncio.sleep(0.2)
-        assert len(came) == len(clients)
-        listeners.close()
-        for sock in (*clients, *came):
-            sock.close()
-
-    asyncio.run(scenario())
+async def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
+    # Given newcomers of whom as many wait as may
+    busy, came = [True], list[socket.socket]()
+    loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
+    listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, LogRateLimiter())
+    listeners.listen("127.0.0.1", 0, Port("east", 1))
+    address = next(iter(listeners._open)).getsockname()
+    # When more of them connect
+    clients = [socket.create_connection(address) for _ in range(40)]
+    await asyncio.sleep(0.05)
+    assert not came
+    # Then they are accepted when those before them were read
+    busy[0] = False
+    await asyncio.sleep(0.2)
+    assert len(came) == len(clients)
+    listeners.close()
+    for sock in (*clients, *came):
+        sock.close()
 
 
 def test_clients_that_do_not_log_in_make_room_for_others() -> None:
@@ -166,29 +157,16 @@ def test_clients_and_their_further_sockets_leave_descriptors_for_the_gateway(lim
     assert left.brokers >= 3 * left.leaving > 0 or limit < 64
 
 
-def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
+async def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Any
 ) -> None:
-    async def scenario() -> None:
-        # Given a gateway that may open few files
-        monkeypatch.setattr(descriptors, "raised", lambda: 1024)
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        config = Config.model_validate(
-            {
-                "id": "gw",
-                "zookeeper": {"hosts": "nowhere:1"},
-                "listen": {"port": port},
-                "authentication": {"users_file": tmp_path / "users"},
-                "limits": {"login_ms": 1000},
-                "record_facts_s": 0,
-            }
-        )
-        gateway = Gateway(config, MemoryStore(), "test")
-        await gateway.start()
+    # Given a gateway that may open few files
+    monkeypatch.setattr(descriptors, "raised", lambda: 1024)
+    (tmp_path / "users.yaml").write_text("app: secret\n")
+    users = {"users_file": "users.yaml"}
+    async with lone_gateway(tmp_path, authentication=users, limits={"login_ms": 1000}) as gateway:
         # When a client connects, and sends nothing
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.config.listen.port)
         await asyncio.sleep(0.1)
         assert len(gateway.clients.logins) == len(gateway.clients.open) == 1
         async with asyncio.timeout(5):
@@ -200,9 +178,6 @@ def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
         assert (gateway.clients.brokers.most, gateway.clients.most_leaving) == (96, 32)
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
-        await gateway.stop()
-
-    asyncio.run(scenario())
 
 
 def test_a_user_has_no_more_connections_than_the_share_and_half_is_kept_for_others() -> None:
@@ -222,32 +197,16 @@ def test_a_user_has_no_more_connections_than_the_share_and_half_is_kept_for_othe
     assert (share(10_000, users=2), share(10_000, users=1), share(1, users=9)) == (5000, 10_000, 1)
 
 
-def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> None:
-    async def scenario() -> None:
-        # Given a gateway that serves five connections to two users
-        (tmp_path / "users.yaml").write_text("greedy: secret\nmodest: secret\n")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        (tmp_path / "gateway.yaml").write_text(
-            yaml.safe_dump(
-                {
-                    "id": "gw",
-                    "zookeeper": {"hosts": "nowhere:1"},
-                    "listen": {"port": port},
-                    "authentication": {"users_file": "users.yaml"},
-                    "limits": {"max_connections": 5},
-                    "record_facts_s": 0,
-                }
-            )
-        )
-        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
-        await gateway.start()
+async def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> None:
+    # Given a gateway that serves five connections to two users
+    (tmp_path / "users.yaml").write_text("greedy: secret\nmodest: secret\n")
+    users = {"users_file": "users.yaml"}
+    async with lone_gateway(tmp_path, authentication=users, limits={"max_connections": 5}) as gateway:
         clients = []
 
         async def stays(user: str) -> bool:
             """Whether a connection is still open when its user has logged in by it."""
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
+            reader, writer = await asyncio.open_connection("127.0.0.1", gateway.config.listen.port)
             clients.append(writer)
             for key, body in (
                 (17, {"mechanism": "PLAIN"}),
@@ -276,38 +235,32 @@ def test_one_user_cannot_take_all_connections_of_a_gateway(tmp_path: Any) -> Non
         assert await stays("greedy")
         for writer in clients:
             writer.close()
-        await gateway.stop()
-
-    asyncio.run(scenario())
 
 
-def test_a_worker_whose_parent_sends_clients_away_too_early_listens_again() -> None:
-    async def scenario() -> None:
-        # Given one that has just begun to listen at the socket of all workers
-        came = list[socket.socket]()
-        listeners = Listeners(
-            asyncio.get_running_loop(),
-            lambda: True,
-            lambda: False,
-            lambda sock, *_: came.append(sock),
-            LogRateLimiter(),
-        )
-        address = ("127.0.0.1", free_port())
-        shared = SharedPorts([("listen.port", *address)])
-        listeners.join(inherited(os.dup(*shared.numbers)), Port())
-        clients = [socket.create_connection(address)]
-        # When the parent, which has not heard of it yet, sees the last of the others end
-        shared.refuse()
-        with pytest.raises(ConnectionRefusedError):
-            socket.create_connection(address)
-        await asyncio.sleep(EXHAUSTED_PAUSE_S + 0.2)
-        # Then it serves clients a moment later
-        clients.append(socket.create_connection(address))
-        await asyncio.sleep(0.1)
-        assert came
-        listeners.close()
-        shared.close()
-        for sock in (*clients, *came):
-            sock.close()
-
-    asyncio.run(scenario())
+async def test_a_worker_whose_parent_sends_clients_away_too_early_listens_again() -> None:
+    # Given one that has just begun to listen at the socket of all workers
+    came = list[socket.socket]()
+    listeners = Listeners(
+        asyncio.get_running_loop(),
+        lambda: True,
+        lambda: False,
+        lambda sock, *_: came.append(sock),
+        LogRateLimiter(),
+    )
+    address = ("127.0.0.1", free_port())
+    shared = SharedPorts([("listen.port", *address)])
+    listeners.join(inherited(os.dup(*shared.numbers)), Port())
+    clients = [socket.create_connection(address)]
+    # When the parent, which has not heard of it yet, sees the last of the others end
+    shared.refuse()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(address)
+    await asyncio.sleep(EXHAUSTED_PAUSE_S + 0.2)
+    # Then it serves clients a moment later
+    clients.append(socket.create_connection(address))
+    await asyncio.sleep(0.1)
+    assert came
+    listeners.close()
+    shared.close()
+    for sock in (*clients, *came):
+        sock.close()

@@ -5,17 +5,11 @@ from __future__ import annotations
 import asyncio
 import socket
 from pathlib import Path
-from typing import Any
 
-import yaml
-
-from gateway.config import load
 from gateway.process.broker_connections import LOOKED_AT, BrokerConnections
-from gateway.process.gateway import Gateway
 from gateway.session.commands import BrokerLane, Cause, Command
-from stack.memory_store import MemoryStore
+from tests.gateway.process.lone_gateway import lone_gateway
 from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
-from tests.kit.own_gateway import free_port
 
 
 class Client:
@@ -147,28 +141,16 @@ async def test_a_client_that_leaves_gives_its_further_connections_back(host: Loo
     assert host.broker_connections.further == 0
 
 
-def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        # Given a gateway whose descriptors are all in use, some by clients that take their last answers
-        port = free_port()
-        document: dict[str, Any] = {
-            "id": "gw",
-            "zookeeper": {"hosts": "nowhere:1"},
-            "listen": {"port": port},
-            "authentication": {"anonymous": True},
-            "limits": {"max_connections": 2},
-            "record_facts_s": 0,
-        }
-        (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(document))
-        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
-        await gateway.start()
+async def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) -> None:
+    # Given a gateway whose descriptors are all in use, some by clients that take their last answers
+    async with lone_gateway(tmp_path, limits={"max_connections": 2}) as gateway:
         gateway.clients.most_leaving = 1
         pairs = [socket.socketpair() for _ in range(3)]
         for ours, _ in pairs:
             ours.setblocking(False)
             gateway.clients.lingering.linger(ours)
         # When a client comes
-        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        _, writer = await asyncio.open_connection("127.0.0.1", gateway.config.listen.port)
         async with asyncio.timeout(5):
             while not gateway.clients.open:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
@@ -177,6 +159,3 @@ def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) ->
         writer.close()
         for _, theirs in pairs:
             theirs.close()
-        await gateway.stop()
-
-    asyncio.run(scenario())

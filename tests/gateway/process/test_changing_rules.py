@@ -13,7 +13,7 @@ from gateway.process import client_changes
 from gateway.process.gateway import Gateway
 from ha_core.platform import remote
 from ha_core.wire.codes import ApiKey, ErrorCode
-from tests.gateway.process.platform_world import PASSWORD, World, connect, lacks, reads, running, soon
+from tests.gateway.process.platform_world import World, connect, lacks, reads, running, soon
 
 READS_ORDERS: dict[str, Any] = {
     "resource_type": 2,
@@ -58,43 +58,31 @@ async def deleted(gateway: Gateway, user: str = "ops") -> dict[str, Any]:
     return dict(result)
 
 
-@pytest.fixture
-def peopled(world: World) -> World:
-    world.platform.put_user("ops", PASSWORD, super_user=True)
-    world.platform.put_user("alice", PASSWORD)
-    world.platform.begin()
-    return world
+async def test_a_rule_created_by_a_client_is_in_force_at_the_answering_gateway_and_soon_at_all(peopled: World) -> None:
+    peopled.section["read_s"] = 3600  # so that no gateway finds it by polling
+    async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
+        # When
+        assert await created(first) == {"error_code": 0, "error_message": None}
+        # Then
+        assert reads(first, "alice", "orders")
+        await soon(lambda: reads(second, "alice", "orders"), "the other gateway lets him read")
+        (made,) = peopled.platform.registry.read.history("rules").stored
+        assert (made.by, made.reason) == ("ops", "CREATE_ACLS of a client, through old")
+        # And when it is taken back through the other one
+        gone = await deleted(second)
+        assert [one["resource_name"] for one in gone["matching_acls"]] == ["orders"]
+        assert lacks(second, "alice", "orders")
+        await soon(lambda: lacks(first, "alice", "orders"), "the first gateway does not let him read")
+        assert peopled.platform.registry.read.history("rules").stored[0].by == "ops"
 
 
-def test_a_rule_created_by_a_client_is_in_force_at_the_answering_gateway_and_soon_at_all(peopled: World) -> None:
-    async def scenario() -> None:
-        peopled.section["read_s"] = 3600  # so that no gateway finds it by polling
-        async with running(peopled.gateway("gw-1"), peopled.gateway("gw-2")) as (first, second):
-            # When
-            assert await created(first) == {"error_code": 0, "error_message": None}
-            # Then
-            assert reads(first, "alice", "orders")
-            await soon(lambda: reads(second, "alice", "orders"), "the other gateway lets him read")
-            (made,) = peopled.platform.registry.read.history("rules").stored
-            assert (made.by, made.reason) == ("ops", "CREATE_ACLS of a client, through old")
-            # And when it is taken back through the other one
-            gone = await deleted(second)
-            assert [one["resource_name"] for one in gone["matching_acls"]] == ["orders"]
-            assert lacks(second, "alice", "orders")
-            await soon(lambda: lacks(first, "alice", "orders"), "the first gateway does not let him read")
-            assert peopled.platform.registry.read.history("rules").stored[0].by == "ops"
-
-    asyncio.run(scenario())
-
-
-def test_a_user_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_gets_no_request(peopled: World) -> None:
-    async def scenario() -> None:
-        async with running(peopled.gateway()) as (gateway,):
-            assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            assert (await deleted(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            assert peopled.platform.registry.read.history("rules").stored == ()
-
-    asyncio.run(scenario())
+async def test_a_user_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_gets_no_request(
+    peopled: World,
+) -> None:
+    async with running(peopled.gateway()) as (gateway,):
+        assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert (await deleted(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        assert peopled.platform.registry.read.history("rules").stored == ()
 
 
 @pytest.mark.parametrize(
@@ -105,76 +93,63 @@ def test_a_user_who_may_not_alter_the_cluster_changes_nothing_and_the_platform_g
         ({"resource_type": 6, "resource_name": "token"}, "resource_type 6"),
     ],
 )
-def test_refusals_of_the_platform_have_a_brokers_code_and_the_platforms_text(
+async def test_refusals_of_the_platform_have_a_brokers_code_and_the_platforms_text(
     peopled: World, fields: dict[str, Any], words: str
 ) -> None:
-    async def scenario() -> None:
-        async with running(peopled.gateway()) as (gateway,):
-            said = await created(gateway, **fields)
-            assert said["error_code"] == ErrorCode.INVALID_REQUEST
-            assert words in said["error_message"]
-            assert peopled.platform.registry.read.history("rules").stored == ()
-
-    asyncio.run(scenario())
+    async with running(peopled.gateway()) as (gateway,):
+        said = await created(gateway, **fields)
+        assert said["error_code"] == ErrorCode.INVALID_REQUEST
+        assert words in said["error_message"]
+        assert peopled.platform.registry.read.history("rules").stored == ()
 
 
-def test_changes_are_refused_while_the_platform_is_away_and_made_when_it_is_back(peopled: World) -> None:
-    async def scenario() -> None:
-        async with running(peopled.gateway()) as (gateway,):
-            peopled.platform.go_away()
-            # When
-            said = [await created(gateway), await deleted(gateway)]
-            # Then
-            for one in said:
-                assert one["error_code"] == ErrorCode.REQUEST_TIMED_OUT
-                assert "does not answer: ConnectError. It is not known whether the change" in one["error_message"]
-            assert lacks(gateway, "alice", "orders")
-            # And when it is asked for again
-            peopled.platform.begin()
-            assert (await created(gateway))["error_code"] == 0
-            assert reads(gateway, "alice", "orders")
-
-    asyncio.run(scenario())
+async def test_changes_are_refused_while_the_platform_is_away_and_made_when_it_is_back(peopled: World) -> None:
+    async with running(peopled.gateway()) as (gateway,):
+        peopled.platform.go_away()
+        # When
+        said = [await created(gateway), await deleted(gateway)]
+        # Then
+        for one in said:
+            assert one["error_code"] == ErrorCode.REQUEST_TIMED_OUT
+            assert "does not answer: ConnectError. It is not known whether the change" in one["error_message"]
+        assert lacks(gateway, "alice", "orders")
+        # And when it is asked for again
+        peopled.platform.begin()
+        assert (await created(gateway))["error_code"] == 0
+        assert reads(gateway, "alice", "orders")
 
 
-def test_a_locked_database_and_an_unknown_token_change_nothing(peopled: World) -> None:
-    async def scenario() -> None:
-        async with running(peopled.gateway()) as (gateway,):
-            locking = sqlite3.connect(peopled.folder / "platform.db", isolation_level=None)
-            locking.execute("BEGIN IMMEDIATE")
-            said = await created(gateway)
-            locking.execute("ROLLBACK")
-            locking.close()
-            assert said["error_code"] == ErrorCode.REQUEST_TIMED_OUT
-            (peopled.folder / "token").write_text("x" * 40)
-            said = await created(gateway)
-            assert said["error_code"] == ErrorCode.REQUEST_TIMED_OUT
-            assert "answers 401 to rules: see its log, and the token" in said["error_message"]
-            assert "xxxx" not in said["error_message"]
-
-    asyncio.run(scenario())
+async def test_a_locked_database_and_an_unknown_token_change_nothing(peopled: World) -> None:
+    async with running(peopled.gateway()) as (gateway,):
+        locking = sqlite3.connect(peopled.folder / "platform.db", isolation_level=None)
+        locking.execute("BEGIN IMMEDIATE")
+        said = await created(gateway)
+        locking.execute("ROLLBACK")
+        locking.close()
+        assert said["error_code"] == ErrorCode.REQUEST_TIMED_OUT
+        (peopled.folder / "token").write_text("x" * 40)
+        said = await created(gateway)
+        assert said["error_code"] == ErrorCode.REQUEST_TIMED_OUT
+        assert "answers 401 to rules: see its log, and the token" in said["error_message"]
+        assert "xxxx" not in said["error_message"]
 
 
-def test_a_hanging_platform_blocks_a_few_threads_and_no_other_request(
+async def test_a_hanging_platform_blocks_a_few_threads_and_no_other_request(
     peopled: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(remote, "TIMEOUT_S", 1.0)
     monkeypatch.setattr(client_changes, "TURN_S", 0.3)
-
-    async def scenario() -> None:
-        async with running(peopled.gateway()) as (gateway,):
-            # Given a platform that takes connections and answers nothing
-            peopled.platform.go_away()
-            hanging = await asyncio.start_server(lambda _reader, _writer: asyncio.sleep(30), port=peopled.platform.port)
-            began = time.monotonic()
-            # When more ask than have a turn
-            asking = [asyncio.create_task(created(gateway)) for _ in range(2 * client_changes.AT_ONCE)]
-            # Then others are served
-            assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
-            said = await asyncio.gather(*asking)
-            assert {one["error_code"] for one in said} == {ErrorCode.REQUEST_TIMED_OUT}
-            assert any("answered no change" in one["error_message"] for one in said)
-            assert time.monotonic() - began < 25
-            hanging.close()
-
-    asyncio.run(scenario())
+    async with running(peopled.gateway()) as (gateway,):
+        # Given a platform that takes connections and answers nothing
+        peopled.platform.go_away()
+        hanging = await asyncio.start_server(lambda _reader, _writer: asyncio.sleep(30), port=peopled.platform.port)
+        began = time.monotonic()
+        # When more ask than have a turn
+        asking = [asyncio.create_task(created(gateway)) for _ in range(2 * client_changes.AT_ONCE)]
+        # Then others are served
+        assert (await created(gateway, "alice"))["error_code"] == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+        said = await asyncio.gather(*asking)
+        assert {one["error_code"] for one in said} == {ErrorCode.REQUEST_TIMED_OUT}
+        assert any("answered no change" in one["error_message"] for one in said)
+        assert time.monotonic() - began < 25
+        hanging.close()

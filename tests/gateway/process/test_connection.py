@@ -12,10 +12,9 @@ from gateway.process.sockets.lingering_close import close_gracefully
 from gateway.runtime import clock
 from gateway.session.commands import Cause
 from gateway.session.fast import fast_path
-from gateway.session.intake import STALLED_S
-from gateway.session.lifecycle import Open, Over
+from gateway.session.lifecycle import Over
 from gateway.session.session import Session
-from ha_core.model import Fence, Topic
+from ha_core.model import Fence
 from ha_core.wire import encode, encode_request, encode_response
 from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
 from tests.gateway.session.batch import batch
@@ -66,24 +65,6 @@ def _rest(broker: Any) -> bytes:
     while chunk := broker.recv(1 << 16):
         data += chunk
     return data
-
-
-@played
-async def test_a_client_that_stalls_in_the_middle_of_a_request_gets_its_answers_and_the_end(host: Loopback) -> None:
-    broker = await asked(host, request(1))
-    host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
-    await host.until(lambda: host.connection.session.intake.reading is not None)
-    # When an operation waits for it longer than for a moment
-    host.snapshot = state(Topic(name="orders", fence=Fence(operation="op")), revision=2)
-    host.connection.hurry()
-    assert isinstance(host.connection.session.context.life, Open)
-    with patch.object(clock, "now", return_value=clock.now() + STALLED_S):
-        host.connection.hurry()
-    broker.send(answer(1))
-    # Then the client has to send that request again, to where its topic is by then
-    assert await asyncio.to_thread(frame, host.sock) == answer(1)
-    assert await asyncio.to_thread(frame, host.sock) == b""
-    assert host.causes == [Cause.STALLED]
 
 
 @played

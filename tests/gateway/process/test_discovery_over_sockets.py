@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from gateway.config import load
 from gateway.process.gateway import Gateway
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.deadline import Deadline
@@ -21,6 +18,7 @@ from ha_core.store.store import Store
 from ha_core.wire import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.memory_store import MemoryStore
+from tests.gateway.process.lone_gateway import lone_gateway
 from tests.gateway.upstream.fake_broker import FakeBroker
 from tests.kit.own_gateway import free_port, free_range
 
@@ -34,24 +32,9 @@ def registered(store: Store, **bootstraps: str) -> None:
     store.commit(StateChange(puts=tuple(clusters), expected=absent, change_id="clusters", operation=None, epoch=None))
 
 
-@contextlib.asynccontextmanager
-async def running(folder: Path, store: Store, **sections: Any) -> AsyncIterator[Gateway]:
-    document = {
-        "id": "gw-1",
-        "zookeeper": {"hosts": "nowhere:1"},
-        "listen": {"port": free_port()},
-        "nodes": {"first_port": free_range(), "count": 50},
-        "authentication": {"anonymous": True},
-        "security_profiles": {"none": {}},
-        "record_facts_s": 0,
-    }
-    (folder / "gateway.yaml").write_text(yaml.safe_dump(document | sections))
-    gateway = Gateway(load(folder / "gateway.yaml"), store, "test")
-    await gateway.start()
-    try:
-        yield gateway
-    finally:
-        await gateway.stop()
+def running(folder: Path, store: Store, **sections: Any) -> AbstractAsyncContextManager[Gateway]:
+    nodes = {"first_port": free_range(), "count": 50}
+    return lone_gateway(folder, store, nodes=nodes, security_profiles={"none": {}}, **sections)
 
 
 def metadata(port: int, *topics: str) -> dict[str, Any]:
@@ -63,62 +46,53 @@ def metadata(port: int, *topics: str) -> dict[str, Any]:
         connection.close()
 
 
-def test_a_gateway_that_starts_while_a_cluster_is_away_serves_its_recorded_topics(
+async def test_a_gateway_that_starts_while_a_cluster_is_away_serves_its_recorded_topics(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario() -> None:
-        # Given an east that answers, and a west that does not, of which something was recorded
-        east, store = await FakeBroker(1).start(), MemoryStore()
-        east.topics = {"here": {0: 1}}
-        registered(store, east=f"127.0.0.1:{east.port}", west=f"127.0.0.1:{free_port()}")
-        store.keep_known(
-            KnownTopic, "west", [KnownTopic(cluster="west", name="there", at=RECORDED, partitions=3, replication=1)]
-        )
-        # When a gateway starts
-        async with running(tmp_path, store) as gateway:
-            found = await asyncio.to_thread(metadata, gateway.config.listen.port, "here", "there")
-            # Then
-            here, there = found["topics"]
-            assert (here["error_code"], here["partitions"][0]["error_code"]) == (0, 0)
-            assert there["error_code"] == 0
-            told = [(p["error_code"], p["leader_id"]) for p in there["partitions"]]
-            assert told == [(LEADER_NOT_AVAILABLE, -1)] * 3
-            # And it says how old that is
-            assert gateway.upstream.out_of_date.keys() == {"west"}
-            assert gateway._record().out_of_date == {"west": RECORDED}
-            assert f"cluster west: 1 topics are served as they were known at {RECORDED}" in caplog.text
-        await east.stop()
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+    # Given an east that answers, and a west that does not, of which something was recorded
+    east, store = await FakeBroker(1).start(), MemoryStore()
+    east.topics = {"here": {0: 1}}
+    registered(store, east=f"127.0.0.1:{east.port}", west=f"127.0.0.1:{free_port()}")
+    store.keep_known(
+        KnownTopic, "west", [KnownTopic(cluster="west", name="there", at=RECORDED, partitions=3, replication=1)]
+    )
+    # When a gateway starts
+    async with running(tmp_path, store) as gateway:
+        found = await asyncio.to_thread(metadata, gateway.config.listen.port, "here", "there")
+        # Then
+        here, there = found["topics"]
+        assert (here["error_code"], here["partitions"][0]["error_code"]) == (0, 0)
+        assert there["error_code"] == 0
+        told = [(p["error_code"], p["leader_id"]) for p in there["partitions"]]
+        assert told == [(LEADER_NOT_AVAILABLE, -1)] * 3
+        # And it says how old that is
+        assert gateway.upstream.out_of_date.keys() == {"west"}
+        assert gateway._record().out_of_date == {"west": RECORDED}
+        assert f"cluster west: 1 topics are served as they were known at {RECORDED}" in caplog.text
+    await east.stop()
 
 
-def test_the_listener_for_discovery_names_the_broker_itself_and_the_other_one_the_gateway(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        east, store = await FakeBroker(1).start(), MemoryStore()
-        east.topics = {"here": {0: 1}}
-        registered(store, east=f"127.0.0.1:{east.port}")
-        port = free_port()
-        async with running(tmp_path, store, listen_discovery={"port": port}) as gateway:
-            real = await asyncio.to_thread(metadata, port, "here")
-            shown = await asyncio.to_thread(metadata, gateway.config.listen.port, "here")
-        assert [(broker["node_id"], broker["port"]) for broker in real["brokers"]] == [(1, east.port)]
-        assert real["topics"][0]["partitions"][0]["leader_id"] == 1
-        assert east.port not in {broker["port"] for broker in shown["brokers"]}
-        await east.stop()
-
-    asyncio.run(asyncio.wait_for(scenario(), 60))
+async def test_the_listener_for_discovery_names_the_broker_itself_and_the_other_one_the_gateway(tmp_path: Path) -> None:
+    east, store = await FakeBroker(1).start(), MemoryStore()
+    east.topics = {"here": {0: 1}}
+    registered(store, east=f"127.0.0.1:{east.port}")
+    port = free_port()
+    async with running(tmp_path, store, listen_discovery={"port": port}) as gateway:
+        real = await asyncio.to_thread(metadata, port, "here")
+        shown = await asyncio.to_thread(metadata, gateway.config.listen.port, "here")
+    assert [(broker["node_id"], broker["port"]) for broker in real["brokers"]] == [(1, east.port)]
+    assert real["topics"][0]["partitions"][0]["leader_id"] == 1
+    assert east.port not in {broker["port"] for broker in shown["brokers"]}
+    await east.stop()
 
 
-def test_settings_that_change_in_their_file_are_in_force_a_few_seconds_later(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        limits = tmp_path / "discovery.yaml"
-        limits.write_text("{}")
-        async with running(tmp_path, MemoryStore(), discovery={"settings_file": "discovery.yaml"}) as gateway:
-            assert gateway.discovery.settings.user_rate == {}
-            limits.write_text("user_rate: {'*': 3}")
-            async with asyncio.timeout(20):
-                while not gateway.discovery.settings.user_rate:  # noqa: ASYNC110
-                    await asyncio.sleep(0.1)
-            assert gateway.discovery.settings.user_rate == {"*": 3}
-
-    asyncio.run(scenario())
+async def test_settings_that_change_in_their_file_are_in_force_a_few_seconds_later(tmp_path: Path) -> None:
+    limits = tmp_path / "discovery.yaml"
+    limits.write_text("{}")
+    async with running(tmp_path, MemoryStore(), discovery={"settings_file": "discovery.yaml"}) as gateway:
+        assert gateway.discovery.settings.user_rate == {}
+        limits.write_text("user_rate: {'*': 3}")
+        async with asyncio.timeout(20):
+            while not gateway.discovery.settings.user_rate:  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+        assert gateway.discovery.settings.user_rate == {"*": 3}

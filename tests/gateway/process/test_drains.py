@@ -89,7 +89,9 @@ def test_an_unsent_answer_holds_the_fence_of_an_operation_that_takes_its_cluster
     assert drains.drained == drained
 
 
-def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     # Given twenty clients with a write in flight, each of which takes longer to look after than a slice
     monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.01)
     monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
@@ -100,21 +102,17 @@ def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(monkey
             time.sleep(0.002)
             hurried.append(turn)
 
-    async def scenario() -> None:
-        nonlocal turn
-        clients = [cast(ClientConnection, Slow()) for _ in range(20)]
-        drains = Drains(asyncio.get_running_loop(), lambda: None)
-        drains.follow(1, fences(view(fence=FENCE)).scopes, clients)
-        # When a fence waits for them
-        keeping = asyncio.create_task(drains.keep())
-        while len(hurried) < 20:
-            await asyncio.sleep(0)
-            turn += 1
-        keeping.cancel()
-        with suppress(asyncio.CancelledError):
-            await keeping
-
-    asyncio.run(scenario())
+    clients = [cast(ClientConnection, Slow()) for _ in range(20)]
+    drains = Drains(asyncio.get_running_loop(), lambda: None)
+    drains.follow(1, fences(view(fence=FENCE)).scopes, clients)
+    # When a fence waits for them
+    keeping = asyncio.create_task(drains.keep())
+    while len(hurried) < 20:
+        await asyncio.sleep(0)
+        turn += 1
+    keeping.cancel()
+    with suppress(asyncio.CancelledError):
+        await keeping
     # Then each has a turn of the loop
     assert len(set(hurried)) >= 20
 
@@ -134,7 +132,7 @@ class Waiting(Client):
 
 
 @pytest.mark.parametrize(("fence", "given_up"), [(WITHOUT_EAST, {"east"}), (FENCE, set())])
-def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_moment(
+async def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_moment(
     monkeypatch: pytest.MonkeyPatch, fence: Fence, given_up: set[str]
 ) -> None:
     monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.005)
@@ -142,25 +140,20 @@ def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_mome
     monkeypatch.setattr(clock, "now", lambda: now)
     writing, other = Waiting(), Waiting()
     other.writes = frozenset()
-
-    async def scenario() -> None:
-        nonlocal now
-        # Given a fence that waits for one client of two
-        both = [cast(ClientConnection, one) for one in (writing, other)]
-        drains = Drains(asyncio.get_running_loop(), lambda: None)
-        drains.follow(1, fences(view(fence=fence)).scopes, both)
-        for one in both:
-            drains.progressed(one)
-        keeping = asyncio.create_task(drains.keep())
-        # When its cluster has had a moment for its last words
-        now += LAST_WORDS_S - 0.1
-        await asyncio.sleep(0.03)
-        assert writing.given_up == []
-        now += 0.2
-        await asyncio.sleep(0.03)
-        keeping.cancel()
-
-    asyncio.run(scenario())
+    # Given a fence that waits for one client of two
+    both = [cast(ClientConnection, one) for one in (writing, other)]
+    drains = Drains(asyncio.get_running_loop(), lambda: None)
+    drains.follow(1, fences(view(fence=fence)).scopes, both)
+    for one in both:
+        drains.progressed(one)
+    keeping = asyncio.create_task(drains.keep())
+    # When its cluster has had a moment for its last words
+    now += LAST_WORDS_S - 0.1
+    await asyncio.sleep(0.03)
+    assert writing.given_up == []
+    now += 0.2
+    await asyncio.sleep(0.03)
+    keeping.cancel()
     # Then the waiting client is cut off if the operation takes its cluster for dead, and no other client is touched
     assert set(writing.given_up) == given_up
     assert other.given_up == []

@@ -100,25 +100,22 @@ def fetch(topic: str) -> dict[str, Any]:
     return {"max_wait_ms": 500, "min_bytes": 1, "max_bytes": 1, "topics": [{"topic": topic, "partitions": partitions}]}
 
 
-def test_every_request_is_decided_on_the_newest_state_even_before_the_sweep_reaches_its_session() -> None:
-    async def scenario() -> None:
-        # Given a connection, and a fence that its turn has not come to follow yet
-        host = FakeHost()
-        connection, client = host.client()
-        topics = {"orders": Topic(name="orders", fence=Fence(operation="op"))}
-        host.snapshot = Snapshot(View(9, CLUSTERS, topics=topics), host.snapshot.topology, host.snapshot.apis)
-        # When its client writes
-        body = encode(PRODUCE, 7, "request", produce("orders", acks=1))
-        await host.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
-        answer = await asyncio.wait_for(host.loop.sock_recv(client, 4096), 5)
-        # Then that is refused, and no broker hears of it
-        assert int(ErrorCode.NOT_LEADER_OR_FOLLOWER).to_bytes(2, "big") in answer
-        assert host.brokers == []
-        assert EAST not in connection.session.upstreams
-        connection.end(Cause.SHUTDOWN)
-        client.close()
-
-    asyncio.run(scenario())
+async def test_every_request_is_decided_on_the_newest_state_even_before_the_sweep_reaches_its_session() -> None:
+    # Given a connection, and a fence that its turn has not come to follow yet
+    host = FakeHost()
+    connection, client = host.client()
+    topics = {"orders": Topic(name="orders", fence=Fence(operation="op"))}
+    host.snapshot = Snapshot(View(9, CLUSTERS, topics=topics), host.snapshot.topology, host.snapshot.apis)
+    # When its client writes
+    body = encode(PRODUCE, 7, "request", produce("orders", acks=1))
+    await host.loop.sock_sendall(client, encode_request(PRODUCE, 7, 1, "app", body))
+    answer = await asyncio.wait_for(host.loop.sock_recv(client, 4096), 5)
+    # Then that is refused, and no broker hears of it
+    assert int(ErrorCode.NOT_LEADER_OR_FOLLOWER).to_bytes(2, "big") in answer
+    assert host.brokers == []
+    assert EAST not in connection.session.upstreams
+    connection.end(Cause.SHUTDOWN)
+    client.close()
 
 
 def test_following_lets_the_loop_run_in_between_and_leaves_no_connection_out(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,34 +43,31 @@ def demanding_logins(folder: Path, port: int) -> Path:
     return folder / "gateway.yaml"
 
 
-def test_clients_log_in_at_once_however_many_gateways_hold_a_connection(tmp_path: Path) -> None:
-    async def scenario() -> None:
-        # Given more gateways than clients may log in at once
-        port, store = free_port(), MemoryStore()
-        others = [GatewayRecord(id=f"other-{n}", node_id=50 + n, host="127.0.0.1", port=1) for n in range(OTHERS)]
-        for record in others:
-            store.register_gateway(record)
-        gateway = Gateway(load(demanding_logins(tmp_path, port)), store, "test")
-        await gateway.start()
-        async with asyncio.timeout(30):
-            while gateway.members.others < OTHERS:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
-        # When each asks it, and once more
-        own = [GatewayRecord(id="gw", node_id=1, host="127.0.0.1", port=port)]
-        looking = [Answering(record.id) for record in others]
-        # Then each is answered before any of them would have to go
+async def test_clients_log_in_at_once_however_many_gateways_hold_a_connection(tmp_path: Path) -> None:
+    # Given more gateways than clients may log in at once
+    port, store = free_port(), MemoryStore()
+    others = [GatewayRecord(id=f"other-{n}", node_id=50 + n, host="127.0.0.1", port=1) for n in range(OTHERS)]
+    for record in others:
+        store.register_gateway(record)
+    gateway = Gateway(load(demanding_logins(tmp_path, port)), store, "test")
+    await gateway.start()
+    async with asyncio.timeout(30):
+        while gateway.members.others < OTHERS:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+    # When each asks it, and once more
+    own = [GatewayRecord(id="gw", node_id=1, host="127.0.0.1", port=port)]
+    looking = [Answering(record.id) for record in others]
+    # Then each is answered before any of them would have to go
+    async with asyncio.timeout(HURRY_S / 2):
+        for _ in range(2):
+            assert await asyncio.gather(*(one.of(own) for one in looking)) == [tuple(own)] * OTHERS
+    # And so is a client
+    with socket.socket() as client:
+        client.setblocking(False)
         async with asyncio.timeout(HURRY_S / 2):
-            for _ in range(2):
-                assert await asyncio.gather(*(one.of(own) for one in looking)) == [tuple(own)] * OTHERS
-        # And so is a client
-        with socket.socket() as client:
-            client.setblocking(False)
-            async with asyncio.timeout(HURRY_S / 2):
-                await gateway.loop.sock_connect(client, ("127.0.0.1", port))
-                await gateway.loop.sock_sendall(client, HELLO)
-                assert await gateway.loop.sock_recv(client, 4)
-        for one in looking:
-            one.close()
-        await gateway.stop()
-
-    asyncio.run(scenario())
+            await gateway.loop.sock_connect(client, ("127.0.0.1", port))
+            await gateway.loop.sock_sendall(client, HELLO)
+            assert await gateway.loop.sock_recv(client, 4)
+    for one in looking:
+        one.close()
+    await gateway.stop()

@@ -19,7 +19,7 @@ from ha_core.tls.contexts import Certificates
 from ha_core.tls.renewing import LOOK_EVERY_S
 from ha_core.tls.sockets import TlsSocket
 from stack.certificates import Authority
-from tests.gateway.process.tls_port import TlsPort, played
+from tests.gateway.process.tls_port import TlsPort, tls_port
 
 pytestmark = pytest.mark.usefixtures("said")
 
@@ -39,8 +39,8 @@ def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_a_client_over_tls_without_a_certificate_is_anonymous(tmp_path: Path, version: ssl.TLSVersion) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_client_over_tls_without_a_certificate_is_anonymous(tmp_path: Path, version: ssl.TLSVersion) -> None:
+    with tls_port(tmp_path) as port:
         client = await port.shake(port.trusting(maximum_version=version))
         await port.until(lambda: port.came)
         assert isinstance(port.came[0].sock, TlsSocket)
@@ -48,8 +48,6 @@ def test_a_client_over_tls_without_a_certificate_is_anonymous(tmp_path: Path, ve
         assert port.counts.handshakes == {"done": 1}
         assert len(port.handshakes) == 0
         client.close()
-
-    played(tmp_path, scenario)
 
 
 @pytest.mark.parametrize(
@@ -61,10 +59,10 @@ def test_a_client_over_tls_without_a_certificate_is_anonymous(tmp_path: Path, ve
         (b"SSH-2.0-OpenSSH\r\n", "other", "neither TLS nor anything known"),
     ],
 )
-def test_another_protocol_than_tls_is_named_in_one_line_counted_and_closed(
+async def test_another_protocol_than_tls_is_named_in_one_line_counted_and_closed(
     tmp_path: Path, said: pytest.LogCaptureFixture, data: bytes, spoken: str, words: str
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path) as port:
         with port.connect() as client:
             client.sendall(data)
             await port.until(lambda: not len(port.handshakes))
@@ -74,11 +72,9 @@ def test_another_protocol_than_tls_is_named_in_one_line_counted_and_closed(
         assert words in said.messages[0]
         assert "address=127.0.0.1" in said.messages[0]
 
-    played(tmp_path, scenario)
 
-
-def test_tls_below_1_2_is_refused(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_tls_below_1_2_is_refused(tmp_path: Path, said: pytest.LogCaptureFixture) -> None:
+    with tls_port(tmp_path) as port:
         old = port.trusting(maximum_version=ssl.TLSVersion.TLSv1_1, minimum_version=ssl.TLSVersion.TLSv1)
         old.set_ciphers("ALL:@SECLEVEL=0")
         with pytest.raises(ssl.SSLError):
@@ -87,22 +83,18 @@ def test_tls_below_1_2_is_refused(tmp_path: Path, said: pytest.LogCaptureFixture
         assert port.came == []
         assert "no TLS of 1.2 or above" in said.text
 
-    played(tmp_path, scenario)
-
 
 @pytest.mark.parametrize("case", ["authority", "name"])
-def test_a_client_that_does_not_trust_the_gateway_is_logged(
+async def test_a_client_that_does_not_trust_the_gateway_is_logged(
     tmp_path: Path, said: pytest.LogCaptureFixture, case: str
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path) as port:
         other = Authority(tmp_path / "other")
         trusting = ssl.create_default_context(cafile=str(other.file)) if case == "authority" else port.trusting()
         with pytest.raises(ssl.SSLCertVerificationError):
             await port.shake(trusting, "127.0.0.1" if case == "authority" else "other.example")
         await port.until(lambda: port.counts.handshakes)
         assert "does not trust this gateway's certificate" in said.text or "may not trust" in said.text
-
-    played(tmp_path, scenario)
 
 
 def shown(
@@ -115,28 +107,24 @@ def shown(
     return context
 
 
-def test_a_certificate_names_its_user(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_certificate_names_its_user(tmp_path: Path) -> None:
+    with tls_port(tmp_path, certificates=Certificates.REQUIRED) as port:
         client = await port.shake(shown(port, "orders"))
         await port.until(lambda: port.came)
         assert port.came[0].user == "orders"
         client.close()
 
-    played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
-
-def test_a_certificate_without_a_rule_names_no_user_and_is_logged(
+async def test_a_certificate_without_a_rule_names_no_user_and_is_logged(
     tmp_path: Path, said: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path, certificates=Certificates.OPTIONAL) as port:
         client = await port.shake(shown(port, "orders,O=Apps", organisation="Guests"))
         await port.until(lambda: port.came)
         assert port.came[0].user is None
         assert "no rule of tls.principal_rules has a user for" in said.text
         assert "O=Guests" in said.text
         client.close()
-
-    played(tmp_path, scenario, certificates=Certificates.OPTIONAL)
 
 
 @pytest.mark.parametrize(
@@ -147,10 +135,10 @@ def test_a_certificate_without_a_rule_names_no_user_and_is_logged(
         ("expired", "certificate has expired"),
     ],
 )
-def test_a_client_without_a_valid_certificate_is_refused(
+async def test_a_client_without_a_valid_certificate_is_refused(
     tmp_path: Path, said: pytest.LogCaptureFixture, case: str, words: str
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path, certificates=Certificates.REQUIRED) as port:
         contexts: dict[str, Callable[[], ssl.SSLContext]] = {
             "none": port.trusting,
             "foreign": lambda: shown(port, "orders", authority=Authority(tmp_path / "other", "Another")),
@@ -164,13 +152,11 @@ def test_a_client_without_a_valid_certificate_is_refused(
         assert port.came == []
         assert words in said.text
 
-    played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
-
-def test_a_session_is_not_resumed_after_its_certificate_has_expired(
+async def test_a_session_is_not_resumed_after_its_certificate_has_expired(
     tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path, certificates=Certificates.REQUIRED) as port:
         # Given a client that has been here, and has kept its session
         context = shown(port, "orders")
         context.maximum_version = ssl.TLSVersion.TLSv1_2
@@ -193,13 +179,11 @@ def test_a_session_is_not_resumed_after_its_certificate_has_expired(
         assert "the client's certificate has expired" in said.text
         before.close()
 
-    played(tmp_path, scenario, certificates=Certificates.REQUIRED)
 
-
-def test_an_unfinished_handshake_ends_in_time_and_makes_room_before_that(
+async def test_an_unfinished_handshake_ends_in_time_and_makes_room_before_that(
     tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path, most=2) as port:
         now = [100.0]
         monkeypatch.setattr("gateway.runtime.clock.now", lambda: now[0])
         # Given as many as may shake hands at once, of which one has sent half of its first message, and one nothing
@@ -221,11 +205,9 @@ def test_an_unfinished_handshake_ends_in_time_and_makes_room_before_that(
         for sock in (half, silent):
             sock.close()
 
-    played(tmp_path, scenario, most=2)
 
-
-def test_a_handshake_that_comes_byte_by_byte_succeeds(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_handshake_that_comes_byte_by_byte_succeeds(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         # Given a client whose bytes come one at a time
         sock = port.connect()
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
@@ -253,11 +235,9 @@ def test_a_handshake_that_comes_byte_by_byte_succeeds(tmp_path: Path) -> None:
             await port.until(lambda: port.came)
         sock.close()
 
-    played(tmp_path, scenario)
 
-
-def test_a_client_that_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_client_that_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         port.connect().close()
         half = port.connect()
         half.sendall(b"\x16\x03\x01\x02\0\x01")
@@ -266,13 +246,12 @@ def test_a_client_that_hangs_up_in_a_handshake_is_counted_and_forgotten(tmp_path
         await port.until(lambda: port.counts.handshakes["left"] == 2)
         assert len(port.handshakes) == 0
 
-    played(tmp_path, scenario)
 
-
-def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
+async def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def scenario(port: TlsPort) -> None:
+    with tls_port(tmp_path) as port:
+
         async def serial() -> str:
             client = await port.shake(port.trusting())
             found = client.getpeercert()
@@ -300,11 +279,9 @@ def test_new_clients_get_the_new_certificate_and_never_a_broken_one(
         assert await asyncio.to_thread(before.recv, 100) == b"still here"
         before.close()
 
-    played(tmp_path, scenario)
 
-
-def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with tls_port(tmp_path) as port:
         # Given other work, which is due whenever a handshake has had its turn
         turns: list[str] = []
         step = port.handshakes._step
@@ -327,8 +304,6 @@ def test_others_go_on_between_the_handshakes_of_a_storm(tmp_path: Path, monkeypa
         for client in clients:
             client.close()
 
-    played(tmp_path, scenario)
-
 
 async def pair(port: TlsPort, context: ssl.SSLContext | None = None) -> tuple[Arrived, ssl.SSLSocket]:
     client = await port.shake(context or port.trusting())
@@ -336,10 +311,8 @@ async def pair(port: TlsPort, context: ssl.SSLContext | None = None) -> tuple[Ar
     return port.came[0], client
 
 
-def test_renegotiation_is_disabled(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_renegotiation_is_disabled(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         ours, client = await pair(port, port.trusting(maximum_version=ssl.TLSVersion.TLSv1_2))
         assert ours.sock.context.options & ssl.OP_NO_RENEGOTIATION  # type: ignore[attr-defined]
         client.close()
-
-    played(tmp_path, scenario)

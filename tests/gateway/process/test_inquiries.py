@@ -61,74 +61,58 @@ def wanted(number: int = 7) -> EarlierBatch:
 
 
 @pytest.mark.parametrize("away", [False, True])
-def test_a_look_up_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(away: bool) -> None:
+async def test_a_look_up_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(away: bool) -> None:
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.away = away
-
-    async def play() -> None:
-        view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
-        inquiries.ask(LookUp(wanted()))
-        inquiries.ask(LookUp(wanted()))
-        await asyncio.sleep(0.05)
-
-    asyncio.run(play())
+    view = View(1, topics={"orders": CROSSING})
+    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    inquiries.ask(LookUp(wanted()))
+    inquiries.ask(LookUp(wanted()))
+    await asyncio.sleep(0.05)
     assert brokers.asked == (["east"] if away else ["east", "east"])
     assert duplicate_offsets.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
 
 
-def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
+async def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
     brokers, raised = Brokers(), list[Any]()
     damaged = Topic(name="orders", writer="west", partitions={0: STAYS[:2]})
-
-    async def play() -> None:
-        asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
-        view = View(1, topics={"orders": damaged})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), DuplicateOffsets(), Holders(), lambda: view)
-        inquiries.ask(LookUp(wanted()))
-        await asyncio.sleep(0.05)
-        del inquiries
-        gc.collect()
-
-    asyncio.run(play())
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
+    view = View(1, topics={"orders": damaged})
+    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), DuplicateOffsets(), Holders(), lambda: view)
+    inquiries.ask(LookUp(wanted()))
+    await asyncio.sleep(0.05)
+    del inquiries
+    gc.collect()
     assert (brokers.asked, raised) == ([], [])
 
 
-def test_concurrent_look_ups_are_bounded() -> None:
+async def test_concurrent_look_ups_are_bounded() -> None:
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
-
-    async def play() -> None:
-        view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
-        for number in range(5 * MAX_AT_ONCE):
-            inquiries.ask(LookUp(wanted(number)))
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert len(brokers.asked) == MAX_AT_ONCE
-        await asyncio.sleep(0.05)
-
-    asyncio.run(play())
+    view = View(1, topics={"orders": CROSSING})
+    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    for number in range(5 * MAX_AT_ONCE):
+        inquiries.ask(LookUp(wanted(number)))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert len(brokers.asked) == MAX_AT_ONCE
+    await asyncio.sleep(0.05)
 
 
-def test_a_look_up_waits_for_no_other_questions() -> None:
+async def test_a_look_up_waits_for_no_other_questions() -> None:
     # Given a cluster that does not say which producers it knows in many partitions
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MAX_AT_ONCE), 1)})
-
-    async def play() -> None:
-        view = View(1, topics={"orders": CROSSING})
-        inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
-        for partition in range(MAX_AT_ONCE):
-            inquiries.ask(Inquire("east", "other", partition))
-        # When a batch comes again that an earlier term holds, then it is looked up at once
-        inquiries.ask(LookUp(wanted()))
-        await asyncio.sleep(0.05)
-
-    asyncio.run(play())
+    view = View(1, topics={"orders": CROSSING})
+    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    for partition in range(MAX_AT_ONCE):
+        inquiries.ask(Inquire("east", "other", partition))
+    # When a batch comes again that an earlier term holds, then it is looked up at once
+    inquiries.ask(LookUp(wanted()))
+    await asyncio.sleep(0.05)
     assert duplicate_offsets.offset(wanted(), 0.0) == 30
 
 
-def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() -> None:
+async def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() -> None:
     # Given many transactions that seem open, and a coordinator that knows of none
     asked: list[str] = []
 
@@ -145,23 +129,20 @@ def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() -> None:
             await asyncio.sleep(0)
             return {"transaction_states": [{"error_code": 0, "transactional_id": target.key, "topics": []}]}
 
-    async def play() -> None:
-        holders = Holders()
-        known = OpenTransactions(holders, "east")
+    holders = Holders()
+    known = OpenTransactions(holders, "east")
+    for number in range(3 * MAX_AT_ONCE):
+        known.begun(f"tx-{number}", [b"orders"], 0.0)
+    inquiries = Inquiries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
+    # When each is looked after again and again
+    for _ in range(20):
         for number in range(3 * MAX_AT_ONCE):
-            known.begun(f"tx-{number}", [b"orders"], 0.0)
-        inquiries = Inquiries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
-        # When each is looked after again and again
-        for _ in range(20):
-            for number in range(3 * MAX_AT_ONCE):
-                name = f"tx-{number}"
-                held = known._open.get(name)
-                inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
-            assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in inquiries._kinds.values())
-            await asyncio.sleep(0)
-            await asyncio.sleep(0.001)
-        # Then each was asked about once within that time, and is known to have ended
-        assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MAX_AT_ONCE))
-        assert not known.write_to(frozenset({b"orders"}))
-
-    asyncio.run(play())
+            name = f"tx-{number}"
+            held = known._open.get(name)
+            inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
+        assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in inquiries._kinds.values())
+        await asyncio.sleep(0)
+        await asyncio.sleep(0.001)
+    # Then each was asked about once within that time, and is known to have ended
+    assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MAX_AT_ONCE))
+    assert not known.write_to(frozenset({b"orders"}))

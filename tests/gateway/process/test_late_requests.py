@@ -7,15 +7,11 @@ import socket
 from pathlib import Path
 
 import pytest
-import yaml
 
-from gateway.config import load
-from gateway.process.gateway import Gateway
 from gateway.session.commands import Cause
 from ha_core.wire import encode, encode_request
-from stack.memory_store import MemoryStore
+from tests.gateway.process.lone_gateway import lone_gateway
 from tests.gateway.process.loopback import Loopback, answer, asked, frame, played, request
-from tests.kit.own_gateway import free_port
 
 METADATA = encode_request(3, 4, 1, "app", encode(3, 4, "request", {"topics": []}))
 FRAME_S = 0.2
@@ -87,27 +83,18 @@ async def test_an_idle_client_is_not_late(host: Loopback) -> None:
     assert host.causes == []
 
 
-def test_an_address_has_as_many_connections_as_it_may_have(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    async def scenario() -> None:
-        # Given a gateway that takes three from each address
-        port = free_port()
-        document = {
-            "id": "gw",
-            "zookeeper": {"hosts": "nowhere:1"},
-            "listen": {"port": port},
-            "authentication": {"anonymous": True},
-            "limits": {"max_connections_per_address": 3},
-            "record_facts_s": 0,
-        }
-        (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(document))
-        gateway = Gateway(load(tmp_path / "gateway.yaml"), MemoryStore(), "test")
-        await gateway.start()
+async def test_an_address_has_as_many_connections_as_it_may_have(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    # Given a gateway that takes three from each address
+    async with lone_gateway(tmp_path, limits={"max_connections_per_address": 3}) as gateway:
 
         async def stays(address: str) -> tuple[bool, socket.socket]:
             sock = socket.socket()
             sock.bind((address, 0))
             sock.setblocking(False)
-            await gateway.loop.sock_connect(sock, ("127.0.0.1", port))
+            await gateway.loop.sock_connect(sock, ("127.0.0.1", gateway.config.listen.port))
             try:
                 return await asyncio.wait_for(gateway.loop.sock_recv(sock, 1), 0.3) != b"", sock
             except TimeoutError:
@@ -129,8 +116,4 @@ def test_an_address_has_as_many_connections_as_it_may_have(tmp_path: Path, caplo
         assert again[0]
         for _, sock in (*greedy, *modest, again):
             sock.close()
-        await gateway.stop()
-        assert not gateway.clients._from
-
-    caplog.set_level("INFO")
-    asyncio.run(scenario())
+    assert not gateway.clients._from

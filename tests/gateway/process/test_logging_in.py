@@ -6,7 +6,6 @@ import asyncio
 import base64
 import contextlib
 import logging
-import socket
 import time
 import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
@@ -17,7 +16,6 @@ from typing import Any
 import pytest
 import yaml
 
-from gateway.config import load
 from gateway.process.gateway import Gateway
 from gateway.process.login_verification import THREADS
 from gateway.process.metrics import GatewayMetrics
@@ -29,8 +27,8 @@ from ha_core.wire import ApiKey
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
 from stack.clients.confluent_settings import client_settings
-from stack.memory_store import MemoryStore
 from tests.gateway.authentication.signing import AUDIENCE, ISSUER, key_set, token
+from tests.gateway.process.lone_gateway import lone_gateway
 
 PASSWORD = "a canary that sings: wonder/4+2"
 PHANTOMS = "nobody-is-to-see-this-secret"
@@ -41,8 +39,6 @@ async def running(folder: Path, users: Mapping[str, Any] | None = None, **more: 
     (folder / "users.yaml").write_text(yaml.safe_dump(dict(users or entry("alice", PASSWORD, 4096))))
     (folder / "phantoms").write_text(PHANTOMS)
     (folder / "keys.json").write_bytes(key_set())
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
     authentication = {
         "mechanisms": list(MECHANISMS),
         "users_file": "users.yaml",
@@ -50,20 +46,8 @@ async def running(folder: Path, users: Mapping[str, Any] | None = None, **more: 
         "oauth": {"issuer": ISSUER, "audience": [AUDIENCE], "jwks": "keys.json"},
         **more,
     }
-    document = {
-        "id": "gw-1",
-        "zookeeper": {"hosts": "nowhere:1"},
-        "listen": {"port": port},
-        "authentication": authentication,
-        "record_facts_s": 0,
-    }
-    (folder / "gateway.yaml").write_text(yaml.safe_dump(document))
-    gateway = Gateway(load(folder / "gateway.yaml"), MemoryStore(), "test")
-    await gateway.start()
-    try:
+    async with lone_gateway(folder, authentication=authentication) as gateway:
         yield gateway
-    finally:
-        await gateway.stop()
 
 
 def profile(mechanism: str, folder: Path, password: str = PASSWORD, subject: str = "alice") -> SecurityProfile:
@@ -78,52 +62,43 @@ def connect(gateway: Gateway, account: SecurityProfile) -> BlockingConnection:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_the_projects_own_client_logs_in_by_every_mechanism(mechanism: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as gateway:
-            account = profile(mechanism, tmp_path)
-            connection = await asyncio.to_thread(connect, gateway, account)
-            assert await asyncio.to_thread(connection.call, ApiKey.METADATA, {"topics": []})
-            assert {open_.session.client.entry.user for open_ in gateway.clients.open} == {"alice"}
+async def test_the_projects_own_client_logs_in_by_every_mechanism(mechanism: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway:
+        account = profile(mechanism, tmp_path)
+        connection = await asyncio.to_thread(connect, gateway, account)
+        assert await asyncio.to_thread(connection.call, ApiKey.METADATA, {"topics": []})
+        assert {open_.session.client.entry.user for open_ in gateway.clients.open} == {"alice"}
+        connection.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechanism: str, tmp_path: Path) -> None:
+    async with running(tmp_path, failed_delay_ms=400) as gateway:
+        good = await asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path))
+        since = time.monotonic()
+        bad = asyncio.create_task(asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path, "a guess")))
+        assert await asyncio.to_thread(good.call, ApiKey.METADATA, {"topics": []})
+        with pytest.raises(AuthenticationRefusedError) as refused:
+            await bad
+        assert time.monotonic() - since >= 0.4
+        assert "a guess" not in str(refused.value)
+        good.close()
+
+
+@pytest.mark.parametrize("mechanism", MECHANISMS)
+async def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechanism: str, tmp_path: Path) -> None:
+    async with running(tmp_path) as gateway:
+        # Given turns of the loop in which one of them is read
+        gateway.unauthenticated_reads.slice_s = 0.0
+        account = profile(mechanism, tmp_path)
+        # When many log in at once
+        logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]
+        connections = await asyncio.gather(*logins)
+        # Then all are in
+        assert all(open_.session.client.entry.user == "alice" for open_ in gateway.clients.open)
+        assert len(gateway.clients.open) == len(connections)
+        for connection in connections:
             connection.close()
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_a_wrong_proof_is_refused_after_its_delay_while_others_are_served(mechanism: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, failed_delay_ms=400) as gateway:
-            good = await asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path))
-            since = time.monotonic()
-            bad = asyncio.create_task(asyncio.to_thread(connect, gateway, profile(mechanism, tmp_path, "a guess")))
-            assert await asyncio.to_thread(good.call, ApiKey.METADATA, {"topics": []})
-            with pytest.raises(AuthenticationRefusedError) as refused:
-                await bad
-            assert time.monotonic() - since >= 0.4
-            assert "a guess" not in str(refused.value)
-            good.close()
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.parametrize("mechanism", MECHANISMS)
-def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechanism: str, tmp_path: Path) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as gateway:
-            # Given turns of the loop in which one of them is read
-            gateway.unauthenticated_reads.slice_s = 0.0
-            account = profile(mechanism, tmp_path)
-            # When many log in at once
-            logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]
-            connections = await asyncio.gather(*logins)
-            # Then all are in
-            assert all(open_.session.client.entry.user == "alice" for open_ in gateway.clients.open)
-            assert len(gateway.clients.open) == len(connections)
-            for connection in connections:
-                connection.close()
-
-    asyncio.run(scenario())
 
 
 IN_THE_OPEN = {"old": "in the open"}
@@ -131,27 +106,24 @@ MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
 
 
 @pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
-def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
+async def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
     users: Mapping[str, Any], judged: bool, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path, users, failed_delay_ms=0) as gateway:
-            # Given logins that keep all threads that verify passwords busy
-            halt = Event()
-            for _ in range(THREADS):
-                gateway.judges.pool.submit(halt.wait)
-            # When a user who exists, and one who does not, come with a wrong password
-            accounts = [SecurityProfile("PLAIN", user, "a guess") for user in ("old", "nobody")]
-            tries = [asyncio.create_task(asyncio.to_thread(connect, gateway, account)) for account in accounts]
-            await asyncio.wait(tries, timeout=0.5)
-            waiting = [one for one in tries if not one.done()]
-            halt.set()
-            outcomes = await asyncio.gather(*tries, return_exceptions=True)
-            # Then both are refused at once, or both wait for their turn
-            assert len(waiting) == (len(tries) if judged else 0)
-            assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
-
-    asyncio.run(scenario())
+    async with running(tmp_path, users, failed_delay_ms=0) as gateway:
+        # Given logins that keep all threads that verify passwords busy
+        halt = Event()
+        for _ in range(THREADS):
+            gateway.judges.pool.submit(halt.wait)
+        # When a user who exists, and one who does not, come with a wrong password
+        accounts = [SecurityProfile("PLAIN", user, "a guess") for user in ("old", "nobody")]
+        tries = [asyncio.create_task(asyncio.to_thread(connect, gateway, account)) for account in accounts]
+        await asyncio.wait(tries, timeout=0.5)
+        waiting = [one for one in tries if not one.done()]
+        halt.set()
+        outcomes = await asyncio.gather(*tries, return_exceptions=True)
+        # Then both are refused at once, or both wait for their turn
+        assert len(waiting) == (len(tries) if judged else 0)
+        assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
 
 
 def by_confluent(bootstrap: str, account: SecurityProfile) -> object:
@@ -208,16 +180,13 @@ LIBRARIES = [
 
 
 @pytest.mark.parametrize(("library", "mechanism"), LIBRARIES, ids=lambda one: getattr(one, "__name__", one))
-def test_unmodified_client_libraries_log_in(
+async def test_unmodified_client_libraries_log_in(
     library: Callable[[str, SecurityProfile], object], mechanism: str, tmp_path: Path
 ) -> None:
-    async def scenario() -> None:
-        async with running(tmp_path) as gateway:
-            bootstrap = f"127.0.0.1:{gateway.config.listen.port}"
-            assert await asyncio.to_thread(library, bootstrap, profile(mechanism, tmp_path))
-            assert not gateway.clients.ended["authentication_failed"]
-
-    asyncio.run(scenario())
+    async with running(tmp_path) as gateway:
+        bootstrap = f"127.0.0.1:{gateway.config.listen.port}"
+        assert await asyncio.to_thread(library, bootstrap, profile(mechanism, tmp_path))
+        assert not gateway.clients.ended["authentication_failed"]
 
 
 def spellings(secret: str) -> set[str]:
@@ -232,28 +201,24 @@ def spellings(secret: str) -> set[str]:
     }
 
 
-def test_no_log_metric_error_or_repr_has_credentials(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_no_log_metric_error_or_repr_has_credentials(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     # Given everything that a gateway and a client say
     caplog.set_level(logging.DEBUG)
     said: list[str] = []
-
-    async def scenario() -> None:
-        async with running(tmp_path, failed_delay_ms=0) as gateway:
-            for mechanism in MECHANISMS:
-                # When clients log in, rightly and wrongly, and with tokens that are half
-                for password in (PASSWORD, PASSWORD + "!"):
-                    account = profile(mechanism, tmp_path, password)
-                    said.append(repr(account))
-                    try:
-                        connection = await asyncio.to_thread(connect, gateway, account)
-                        said.extend(repr(one.session) + repr(one.session.client.entry) for one in gateway.clients.open)
-                        connection.close()
-                    except KafkaAdminError as error:
-                        said.append(str(error))
-            said.append(GatewayMetrics(gateway).render().decode())
-            said.append(repr(gateway.config) + repr(gateway.config.authentication.users))
-
-    asyncio.run(scenario())
+    async with running(tmp_path, failed_delay_ms=0) as gateway:
+        for mechanism in MECHANISMS:
+            # When clients log in, rightly and wrongly, and with tokens that are half
+            for password in (PASSWORD, PASSWORD + "!"):
+                account = profile(mechanism, tmp_path, password)
+                said.append(repr(account))
+                try:
+                    connection = await asyncio.to_thread(connect, gateway, account)
+                    said.extend(repr(one.session) + repr(one.session.client.entry) for one in gateway.clients.open)
+                    connection.close()
+                except KafkaAdminError as error:
+                    said.append(str(error))
+        said.append(GatewayMetrics(gateway).render().decode())
+        said.append(repr(gateway.config) + repr(gateway.config.authentication.users))
     said += [record.getMessage() + str(record.exc_text) for record in caplog.records]
     # Then none of it has a password, a key, the shared secret or a token
     stored = [part.partition("=")[2] for part in (tmp_path / "users.yaml").read_text().split(",") if "_key=" in part]

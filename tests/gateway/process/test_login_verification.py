@@ -17,16 +17,13 @@ from ha_core.wire.sasl_steps import LoginVerdict, Plain, Reply
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have the priority of their process")
-def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> None:
-    async def scenario() -> None:
-        judges = LoginVerification(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
-        loops = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        theirs = judges.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
-        assert theirs > loops
-        assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == loops
-        judges.close()
-
-    asyncio.run(scenario())
+async def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> None:
+    judges = LoginVerification(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
+    loops = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+    theirs = judges.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
+    assert theirs > loops
+    assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == loops
+    judges.close()
 
 
 class Waiting:
@@ -62,54 +59,50 @@ class SlowAccounts(KnownAccounts):
 CLAIM = Plain("", "user", "password")
 
 
-def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        monkeypatch.setattr(driver, "THREADS", 1)
-        accounts, order = SlowAccounts(), list[str]()
-        judges = LoginVerification(asyncio.get_running_loop(), accounts)
-        # Given many claims from one address, and then one from another
-        storm = [Waiting(f"storm-{n}", order) for n in range(100)]
-        for one in storm:
-            judges.ask(one, CLAIM, "10.0.0.1")
-        late = Waiting("late", order)
-        judges.ask(late, CLAIM, "10.0.0.2")
-        assert judges.waiting == 101
-        # When they are judged
-        accounts.go_on.set()
-        await late.done.wait()
-        # Then the late one had its turn after those in progress and one more
-        assert order.index("late") <= 2
-        for one in storm:
-            await one.done.wait()
-        assert sorted(order) == sorted(["late", *(one.name for one in storm)])
-        judges.close()
-
-    asyncio.run(asyncio.wait_for(scenario(), 20))
-
-
-def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its_newest(
+async def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def scenario() -> None:
-        monkeypatch.setattr(driver, "THREADS", 1)
-        monkeypatch.setattr(driver, "MAX_WAITING", 10)
-        accounts, order = SlowAccounts(), list[str]()
-        judges = LoginVerification(asyncio.get_running_loop(), accounts)
-        storm = [Waiting(f"storm-{n}", order) for n in range(15)]
-        for one in storm:
-            judges.ask(one, CLAIM, "10.0.0.1")
-        others = [Waiting(f"other-{n}", order) for n in range(3)]
-        for one in others:
-            judges.ask(one, CLAIM, "10.0.0.2")
-        await asyncio.sleep(0)
-        # Then those above the bound, and as many of the storm as others came, have to try again
-        assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
-        assert judges.waiting == 10
-        accounts.go_on.set()
-        for one in (*storm, *others):
-            await one.done.wait()
-        assert judges.waiting == 0
-        assert not any(one.unsure for one in others)
-        judges.close()
+    monkeypatch.setattr(driver, "THREADS", 1)
+    accounts, order = SlowAccounts(), list[str]()
+    judges = LoginVerification(asyncio.get_running_loop(), accounts)
+    # Given many claims from one address, and then one from another
+    storm = [Waiting(f"storm-{n}", order) for n in range(100)]
+    for one in storm:
+        judges.ask(one, CLAIM, "10.0.0.1")
+    late = Waiting("late", order)
+    judges.ask(late, CLAIM, "10.0.0.2")
+    assert judges.waiting == 101
+    # When they are judged
+    accounts.go_on.set()
+    await late.done.wait()
+    # Then the late one had its turn after those in progress and one more
+    assert order.index("late") <= 2
+    for one in storm:
+        await one.done.wait()
+    assert sorted(order) == sorted(["late", *(one.name for one in storm)])
+    judges.close()
 
-    asyncio.run(asyncio.wait_for(scenario(), 20))
+
+async def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its_newest(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(driver, "THREADS", 1)
+    monkeypatch.setattr(driver, "MAX_WAITING", 10)
+    accounts, order = SlowAccounts(), list[str]()
+    judges = LoginVerification(asyncio.get_running_loop(), accounts)
+    storm = [Waiting(f"storm-{n}", order) for n in range(15)]
+    for one in storm:
+        judges.ask(one, CLAIM, "10.0.0.1")
+    others = [Waiting(f"other-{n}", order) for n in range(3)]
+    for one in others:
+        judges.ask(one, CLAIM, "10.0.0.2")
+    await asyncio.sleep(0)
+    # Then those above the bound, and as many of the storm as others came, have to try again
+    assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
+    assert judges.waiting == 10
+    accounts.go_on.set()
+    for one in (*storm, *others):
+        await one.done.wait()
+    assert judges.waiting == 0
+    assert not any(one.unsure for one in others)
+    judges.close()

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from gateway.config import load
 from gateway.process.gateway import Gateway
 from ha_core.plan.access.rights import Rights
 from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
-from stack.memory_store import MemoryStore
-from tests.kit.own_gateway import free_port
+from tests.gateway.process.lone_gateway import lone_gateway
 
 MANY = 20_000
-Scenario = Callable[[Gateway, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 def request(api_key: int, version: int, number: int, **body: Any) -> bytes:
@@ -44,34 +40,18 @@ async def answer(reader: asyncio.StreamReader, api_key: int, version: int) -> tu
     return int.from_bytes(frame[:4], "big"), decode(api_key, version, "response", frame[at:])
 
 
-def play(folder: Path, scenario: Scenario) -> None:
-    """Runs a scenario with a gateway that allows nothing, and one client of it."""
-
-    async def run() -> None:
-        port = free_port()
-        document = {
-            "id": "gw",
-            "zookeeper": {"hosts": "nowhere:1"},
-            "listen": {"port": port},
-            "authentication": {"anonymous": True},
-            "record_facts_s": 0,
-        }
-        (folder / "gateway.yaml").write_text(yaml.safe_dump(document))
-        gateway = Gateway(load(folder / "gateway.yaml"), MemoryStore(), "test")
-        await gateway.start()
+@asynccontextmanager
+async def connected(folder: Path) -> AsyncIterator[tuple[Gateway, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """A gateway that allows nothing, and one client of it."""
+    async with lone_gateway(folder) as gateway:
         gateway.follow_rights(Rights((), ()))
-        reader, writer = await asyncio.open_connection("127.0.0.1", port)
-        try:
-            await scenario(gateway, reader, writer)
-        finally:
-            writer.close()
-            await gateway.stop()
-
-    asyncio.run(asyncio.wait_for(run(), 60))
+        reader, writer = await asyncio.open_connection("127.0.0.1", gateway.config.listen.port)
+        yield gateway, reader, writer
+        writer.close()
 
 
-def test_a_long_request_is_answered_in_its_turn(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_long_request_is_answered_in_its_turn(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (gateway, reader, writer):
         writer.write(heartbeat(1) + commit(2, MANY) + heartbeat(3) + commit(4, MANY))
         for number in (1, 2, 3, 4):
             short = number % 2 == 1
@@ -80,13 +60,9 @@ def test_a_long_request_is_answered_in_its_turn(tmp_path: Path) -> None:
             assert short or len(found["topics"]) == MANY
         assert gateway.shared.held.bytes == 0
 
-    play(tmp_path, scenario)
 
-
-def test_a_request_with_too_many_elements_ends_its_connection(tmp_path: Path) -> None:
-    async def scenario(gateway: Gateway, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+async def test_a_request_with_too_many_elements_ends_its_connection(tmp_path: Path) -> None:
+    async with connected(tmp_path) as (gateway, reader, writer):
         writer.write(commit(1, 1_000, partitions=150))
         assert await reader.read(1) == b""
         assert gateway.clients.ended["malformed"] == 1
-
-    play(tmp_path, scenario)

@@ -54,20 +54,16 @@ def test_workers_that_replace_a_gateway_wait_until_it_has_gone() -> None:
     assert [one.id for one in store.client().gateways()] == ["gw-1.0"]
 
 
-def test_a_gateway_is_expected_from_its_registration_until_it_is_stopped() -> None:
+async def test_a_gateway_is_expected_from_its_registration_until_it_is_stopped() -> None:
     store = MemoryStore()
-
-    async def scene() -> None:
-        members = Membership(CONFIG, store.client(), UsageReporter(lambda *_: 0), lambda: WORKERS[0])
-        await members.leave()  # before it has registered, it may be another process's name
-        await members.register()
-        assert [*store.expected_gateways()] == ["gw-1"]
-        members.close()  # as it ends by a fault of its own
-        assert [*store.expected_gateways()] == ["gw-1"]
-        await members.leave()
-        assert [*store.expected_gateways()] == []
-
-    asyncio.run(scene())
+    members = Membership(CONFIG, store.client(), UsageReporter(lambda *_: 0), lambda: WORKERS[0])
+    await members.leave()  # before it has registered, it may be another process's name
+    await members.register()
+    assert [*store.expected_gateways()] == ["gw-1"]
+    members.close()  # as it ends by a fault of its own
+    assert [*store.expected_gateways()] == ["gw-1"]
+    await members.leave()
+    assert [*store.expected_gateways()] == []
 
 
 def test_workers_of_one_gateway_live_side_by_side() -> None:
@@ -77,15 +73,12 @@ def test_workers_of_one_gateway_live_side_by_side() -> None:
     assert [one.id for one in store.client().gateways()] == ["gw-1.0", "gw-1.1"]
 
 
-def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_of_them_else() -> None:
-    async def scene() -> None:
-        members = Membership(CONFIG, MemoryStore().client(), UsageReporter(lambda *_: 0), lambda: ALONE)
-        near, far = (ALONE.changed(id=zone, host=zone, zone=zone) for zone in ("zone-1", "zone-2"))
-        members._lately.see([near, far], 0.0)
-        members.peers = (near, far)
-        assert [one.host for one in members.listed("zone-1")] == ["zone-1"]
-        assert [one.host for one in members.listed("")] == ["zone-1", "zone-2"]
-        members.peers = (far,)
-        assert [one.host for one in members.listed("zone-1")] == ["zone-1", "zone-2"]
-
-    asyncio.run(scene())
+async def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_of_them_else() -> None:
+    members = Membership(CONFIG, MemoryStore().client(), UsageReporter(lambda *_: 0), lambda: ALONE)
+    near, far = (ALONE.changed(id=zone, host=zone, zone=zone) for zone in ("zone-1", "zone-2"))
+    members._lately.see([near, far], 0.0)
+    members.peers = (near, far)
+    assert [one.host for one in members.listed("zone-1")] == ["zone-1"]
+    assert [one.host for one in members.listed("")] == ["zone-1", "zone-2"]
+    members.peers = (far,)
+    assert [one.host for one in members.listed("zone-1")] == ["zone-1", "zone-2"]

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import random
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -31,14 +30,6 @@ BYTES = {QuotaKind.PRODUCE: 1000.0}
 ALICE = QuotaEntity("alice")
 
 
-def on_a_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    @functools.wraps(test)
-    def run(*arguments: Any, **named: Any) -> None:
-        asyncio.run(test(*arguments, **named))
-
-    return run
-
-
 async def until(condition: Callable[[], bool]) -> None:
     deadline = clock.now() + 30
     while not condition():
@@ -60,7 +51,6 @@ class Following:
         return {} if not self.told or self.told[-1] is None else dict(self.told[-1].limits)
 
 
-@on_a_loop
 async def test_quotas_are_followed_and_gone_when_the_last_one_is() -> None:
     store = MemoryStore()
     other = store.client()
@@ -72,7 +62,6 @@ async def test_quotas_are_followed_and_gone_when_the_last_one_is() -> None:
     following.quotas.close()
 
 
-@on_a_loop
 async def test_quotas_stay_in_force_while_the_store_is_away() -> None:
     store = MemoryStore()
     following = Following(store)
@@ -84,7 +73,6 @@ async def test_quotas_stay_in_force_while_the_store_is_away() -> None:
     following.quotas.close()
 
 
-@on_a_loop
 async def test_names_with_dots_are_resolved_by_the_known_users() -> None:
     store = MemoryStore()
     data = b'{"version":1,"config":{"producer_byte_rate":"1000"}}'
@@ -96,7 +84,6 @@ async def test_names_with_dots_are_resolved_by_the_known_users() -> None:
     following.quotas.close()
 
 
-@on_a_loop
 async def test_changes_are_made_one_by_one_and_each_has_its_result() -> None:
     store = MemoryStore()
     following = Following(store)
@@ -115,7 +102,6 @@ async def test_changes_are_made_one_by_one_and_each_has_its_result() -> None:
     following.quotas.close()
 
 
-@on_a_loop
 async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -138,7 +124,6 @@ async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
     following.quotas.close()
 
 
-@on_a_loop
 async def test_gateways_exchange_use_and_share_a_quota() -> None:
     # Given two gateways, and clients of one user at both
     store = MemoryStore()
@@ -167,7 +152,6 @@ async def test_gateways_exchange_use_and_share_a_quota() -> None:
     assert [charge.meter.share for charge in gateways[0][2].kept()] == [1.0]
 
 
-@on_a_loop
 async def test_nothing_is_written_without_quotas() -> None:
     store = MemoryStore()
     shares = QuotaShares("gw-1")
@@ -176,7 +160,6 @@ async def test_nothing_is_written_without_quotas() -> None:
     assert store.tree.children("/quota_use") == []
 
 
-@on_a_loop
 async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quotas() -> None:
     # Given a quota of each instance by itself, and a gateway that reports a user
     store = MemoryStore()
@@ -249,7 +232,6 @@ class Shared:
 ALICES = QuotaScope(QuotaKind.PRODUCE, "alice", None).key
 
 
-@on_a_loop
 async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -266,7 +248,6 @@ async def test_a_gateway_whose_clients_have_left_gives_its_share_to_the_others(
     assert world.shares[1].own[ALICES] > 0.9
 
 
-@on_a_loop
 async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given three gateways, at one of which a user exhausts a quota
     world = Shared(3, Quotas({ALICE: BYTES}), monkeypatch)
@@ -279,7 +260,6 @@ async def test_a_gateway_that_starts_beside_others_does_not_reset_a_quota(monkey
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
-@on_a_loop
 async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -299,7 +279,6 @@ async def test_a_gateway_that_was_stopped_does_not_reset_a_quota(
     assert world.write(2, "alice", "app", 1_000) > 2.0
 
 
-@on_a_loop
 async def test_a_users_first_quota_is_shared_and_not_granted_at_each_gateway(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -316,7 +295,6 @@ async def test_a_users_first_quota_is_shared_and_not_granted_at_each_gateway(
     assert [world.write(number, "alice", "app", 1_000) > 1.0 for number in range(3)] == [True] * 3
 
 
-@on_a_loop
 async def test_made_up_client_ids_take_nothing_of_another_users_share(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

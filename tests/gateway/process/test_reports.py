@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine
-from typing import Any
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from gateway.process.membership import Reports
 from gateway.process.usage_reporter import UsageReporter
@@ -39,46 +39,39 @@ class Store:
         return 0
 
 
-def play(scene: Callable[[Store, UsageReporter, Reports, list[int]], Coroutine[Any, Any, None]]) -> list[int]:
-    """The revisions that were given out, in order."""
+@asynccontextmanager
+async def reporting() -> AsyncIterator[tuple[Store, UsageReporter, Reports, list[int]]]:
+    """The last is the revisions that were given out, in order: in the end, revision 9."""
     given: list[int] = []
-
-    async def run() -> None:
-        store = Store()
-        sightings = UsageReporter(store.record_usage)
-        reports = Reports(sightings, lambda one: given.append(one.revision))
-        await scene(store, sightings, reports, given)
-        store.free.set()
-        for _ in range(200):
-            await asyncio.sleep(0.005)
-            if given[-1:] == [9]:
-                break
-        assert not sightings.pending
-
-    asyncio.run(run())
-    return given
+    store = Store()
+    sightings = UsageReporter(store.record_usage)
+    reports = Reports(sightings, lambda one: given.append(one.revision))
+    yield store, sightings, reports, given
+    store.free.set()
+    for _ in range(200):
+        await asyncio.sleep(0.005)
+        if given[-1:] == [9]:
+            break
+    assert not sightings.pending
+    assert given in ([9], [8, 9])
 
 
-def test_a_report_is_stored_at_once_without_new_usage() -> None:
-    async def scene(_store: Store, _sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
+async def test_a_report_is_stored_at_once_without_new_usage() -> None:
+    async with reporting() as (_, _, reports, given):
         reports.report(record(9))
         assert given == [9]
 
-    assert play(scene) == [9]
 
-
-def test_a_report_waits_for_usage_seen_before_it() -> None:
-    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
+async def test_a_report_waits_for_usage_seen_before_it() -> None:
+    async with reporting() as (_, sightings, reports, given):
         sightings.saw(saw("billing"))
         reports.report(record(9))
         await asyncio.sleep(0.05)
         assert given == []
 
-    assert play(scene) == [9]
 
-
-def test_a_report_waits_for_usage_that_is_being_written() -> None:
-    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
+async def test_a_report_waits_for_usage_that_is_being_written() -> None:
+    async with reporting() as (_, sightings, reports, given):
         sightings.saw(saw("billing"))
         writing = asyncio.create_task(sightings.flush())
         await asyncio.sleep(0.02)
@@ -87,22 +80,16 @@ def test_a_report_waits_for_usage_that_is_being_written() -> None:
         assert given == []
         assert not writing.done()
 
-    assert play(scene) == [9]
 
-
-def test_usage_that_could_not_be_written_is_retried_before_the_report() -> None:
-    async def scene(store: Store, sightings: UsageReporter, reports: Reports, _given: list[int]) -> None:
+async def test_usage_that_could_not_be_written_is_retried_before_the_report() -> None:
+    async with reporting() as (store, sightings, reports, _):
         store.failures = 1
         sightings.saw(saw("billing"))
         reports.report(record(9))
 
-    assert play(scene) == [9]
 
-
-def test_a_report_that_waited_never_replaces_a_newer_one() -> None:
-    async def scene(_store: Store, sightings: UsageReporter, reports: Reports, given: list[int]) -> None:
+async def test_a_report_that_waited_never_replaces_a_newer_one() -> None:
+    async with reporting() as (_, sightings, reports, _):
         sightings.saw(saw("billing"))
         reports.report(record(8))
         reports.report(record(9))
-
-    assert play(scene) in ([9], [8, 9])

@@ -23,25 +23,22 @@ class Cluster:
         return number
 
 
-def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() -> None:
-    async def scenario() -> None:
-        # Given a question in flight, and ten later callers
-        cluster, joint = Cluster(), SingleFlight[int]()
-        first = asyncio.create_task(joint.ask("topics", cluster.ask))
-        await asyncio.sleep(0.01)
-        later = [asyncio.create_task(joint.ask("topics", cluster.ask)) for _ in range(10)]
-        other = asyncio.create_task(joint.ask("something else", cluster.ask))
-        await asyncio.sleep(0.01)
-        assert cluster.asked == 2
-        # When one of them is cancelled, and the cluster answers
-        later.pop().cancel()
-        cluster.may.set()
-        # Then the ten were one question, put after they came
-        assert await first == 1
-        assert await other == 2
-        results = await asyncio.gather(*later, return_exceptions=True)
-        assert [type(one) for one in results] == [ConnectionError] * 9
-        # and a failure is theirs only
-        assert await joint.ask("topics", cluster.ask) == 4
-
-    asyncio.run(scenario())
+async def test_callers_that_come_while_a_question_is_in_flight_share_the_next_one() -> None:
+    # Given a question in flight, and ten later callers
+    cluster, joint = Cluster(), SingleFlight[int]()
+    first = asyncio.create_task(joint.ask("topics", cluster.ask))
+    await asyncio.sleep(0.01)
+    later = [asyncio.create_task(joint.ask("topics", cluster.ask)) for _ in range(10)]
+    other = asyncio.create_task(joint.ask("something else", cluster.ask))
+    await asyncio.sleep(0.01)
+    assert cluster.asked == 2
+    # When one of them is cancelled, and the cluster answers
+    later.pop().cancel()
+    cluster.may.set()
+    # Then the ten were one question, put after they came
+    assert await first == 1
+    assert await other == 2
+    results = await asyncio.gather(*later, return_exceptions=True)
+    assert [type(one) for one in results] == [ConnectionError] * 9
+    # and a failure is theirs only
+    assert await joint.ask("topics", cluster.ask) == 4

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, cast
 
 import pytest
@@ -72,18 +73,16 @@ class Clusters:
         await self.tell.wait()
 
 
-def play(scenario: Callable[[Targets, Clusters, list[int]], Awaitable[None]]) -> None:
-    async def run() -> None:
-        clusters, reported = Clusters(), list[int]()
-        targets = Targets(cast(Any, clusters), lambda: reported.append(targets.served(9)))
-        await scenario(targets, clusters, reported)
-        targets.close()
-
-    asyncio.run(asyncio.wait_for(run(), 10))
+@contextmanager
+def seeking() -> Iterator[tuple[Targets, Clusters, list[int]]]:
+    clusters, reported = Clusters(), list[int]()
+    targets = Targets(cast(Any, clusters), lambda: reported.append(targets.served(9)))
+    yield targets, clusters, reported
+    targets.close()
 
 
-def test_a_revision_is_reported_when_the_targets_leaders_are_known() -> None:
-    async def scenario(targets: Targets, clusters: Clusters, reported: list[int]) -> None:
+async def test_a_revision_is_reported_when_the_targets_leaders_are_known() -> None:
+    with seeking() as (targets, clusters, reported):
         targets.follow(6, {})
         assert targets.served(6) == 6
         targets.follow(7, SOUGHT)
@@ -94,18 +93,15 @@ def test_a_revision_is_reported_when_the_targets_leaders_are_known() -> None:
         await asyncio.sleep(0.01)
         assert (targets.served(8), reported) == (8, [9])
 
-    play(scenario)
 
-
-def test_a_target_that_does_not_answer_holds_a_report_back_for_a_bounded_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_target_that_does_not_answer_holds_a_report_back_for_a_bounded_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(looking, "MAX_LOOK_S", 0.05)
-
-    async def scenario(targets: Targets, clusters: Clusters, reported: list[int]) -> None:
+    with seeking() as (targets, _, reported):
         targets.follow(7, SOUGHT)
         await asyncio.sleep(0.01)
         assert targets.served(7) == 6
         await asyncio.sleep(0.3)
         assert reported == [9]
         assert targets.served(7) == 7
-
-    play(scenario)

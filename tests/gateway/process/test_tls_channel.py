@@ -21,7 +21,7 @@ from gateway.session.snapshot import Port
 from ha_core.tls.sockets import MAX_RECORDS
 from tests.gateway.process.host import FakeHost
 from tests.gateway.process.loopback import frame, request
-from tests.gateway.process.tls_port import TlsPort, played
+from tests.gateway.process.tls_port import TlsPort, tls_port
 from tests.gateway.session.messages import state
 
 _VIEW = memoryview(BUFFER)
@@ -56,8 +56,8 @@ async def connected(port: TlsPort, room: int = len(BUFFER)) -> tuple[Reader, ssl
 
 
 @pytest.mark.parametrize("room", [1000, 16_384, 20_000, 262_144])
-def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path: Path, room: int) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path: Path, room: int) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port, room)
         assert isinstance(reader.channel, TlsChannel)
         data = bytes(range(256)) * 1000
@@ -68,11 +68,9 @@ def test_decrypted_bytes_are_read_without_further_input_from_the_client(tmp_path
         assert reader.data == data
         client.close()
 
-    played(tmp_path, scenario)
 
-
-def test_a_connection_that_stops_reading_gets_no_decrypted_bytes(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_connection_that_stops_reading_gets_no_decrypted_bytes(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port, room=100)
         original: Callable[[], None] = reader.channel.on_readable
 
@@ -95,11 +93,9 @@ def test_a_connection_that_stops_reading_gets_no_decrypted_bytes(tmp_path: Path)
         await port.until(lambda: len(reader.data) == 1000)
         client.close()
 
-    played(tmp_path, scenario)
 
-
-def test_a_slow_client_gets_everything_later_and_in_order(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_slow_client_gets_everything_later_and_in_order(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port)
         # Given much more than the sockets hold, from the buffer that everybody shares
         data = b"".join(number.to_bytes(4, "big") for number in range(2_000_000))
@@ -124,11 +120,9 @@ def test_a_slow_client_gets_everything_later_and_in_order(tmp_path: Path) -> Non
         assert not reader.channel.pending
         client.close()
 
-    played(tmp_path, scenario)
 
-
-def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port)
         # Given one long answer
         reader.channel.send(bytes(30_000_000))
@@ -149,11 +143,9 @@ def test_a_client_that_takes_a_little_counts_as_one_that_takes_something(tmp_pat
         assert stuck(101.0) == 1.0
         client.close()
 
-    played(tmp_path, scenario)
 
-
-def test_close_notify_is_sent_and_the_clients_last_bytes_are_read(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_close_notify_is_sent_and_the_clients_last_bytes_are_read(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port)
         # Given a last answer, and the end of this direction
         reader.channel.send(b"last")
@@ -171,11 +163,9 @@ def test_close_notify_is_sent_and_the_clients_last_bytes_are_read(tmp_path: Path
         client.close()
         await port.until(lambda: not len(lingering))
 
-    played(tmp_path, scenario)
 
-
-def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         # Given a client that says the end
         reader, client = await connected(port)
         await asyncio.to_thread(client.sendall, b"word")
@@ -192,21 +182,16 @@ def test_a_client_that_ends_and_one_that_is_cut_off_are_both_seen(tmp_path: Path
         # Then both ends are seen
         await port.until(lambda: other.ended)
 
-    played(tmp_path, scenario)
+
+async def test_without_tls_the_channel_behaves_equally() -> None:
+    ours, theirs = socket.socketpair()
+    assert type(channel(asyncio.get_running_loop(), ours, lambda: None, lambda: None)) is Channel
+    ours.close()
+    theirs.close()
 
 
-def test_without_tls_the_channel_behaves_equally() -> None:
-    async def scenario() -> None:
-        ours, theirs = socket.socketpair()
-        assert type(channel(asyncio.get_running_loop(), ours, lambda: None, lambda: None)) is Channel
-        ours.close()
-        theirs.close()
-
-    asyncio.run(scenario())
-
-
-def test_records_that_hold_little_are_read_together_up_to_a_bound(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_records_that_hold_little_are_read_together_up_to_a_bound(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port)
         counts: list[int] = []
         original: Callable[[], None] = reader.channel.on_readable
@@ -231,11 +216,9 @@ def test_records_that_hold_little_are_read_together_up_to_a_bound(tmp_path: Path
         assert len(counts) <= 10
         client.close()
 
-    played(tmp_path, scenario)
 
-
-def test_the_end_is_seen_also_where_it_came_together_with_the_last_bytes(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_the_end_is_seen_also_where_it_came_together_with_the_last_bytes(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         reader, client = await connected(port)
         reader.channel.want(False)
         # Given last bytes, and the word of TLS that nothing more comes, of a client that leaves the connection open
@@ -251,16 +234,14 @@ def test_the_end_is_seen_also_where_it_came_together_with_the_last_bytes(tmp_pat
         assert reader.data == b"last"
         client.close()
 
-    played(tmp_path, scenario)
-
 
 def waiting(sock: socket.socket) -> int:
     """How many bytes have come and were not read, enciphered."""
     return len(socket.socket.recv(sock, 1 << 20, socket.MSG_PEEK))
 
 
-def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path) -> None:
-    async def scenario(port: TlsPort) -> None:
+async def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path) -> None:
+    with tls_port(tmp_path) as port:
         # Given a client whose first request was passed
         client = await port.shake(port.trusting())
         await port.until(lambda: port.came)
@@ -289,5 +270,3 @@ def test_decrypted_bytes_of_a_forwarded_request_reach_its_broker(tmp_path: Path)
         host.pipe.close()
         broker.close()
         client.close()
-
-    played(tmp_path, scenario)

@@ -38,44 +38,38 @@ def ready_to_read(
         theirs.close()
 
 
-def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None:
-    async def scenario() -> None:
-        # Given many clients that have all sent something, and other work of the loop
-        loop = asyncio.get_running_loop()
-        unauthenticated_reads, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
+async def test_one_turn_of_the_loop_reads_few_of_many_and_all_in_their_order() -> None:
+    # Given many clients that have all sent something, and other work of the loop
+    loop = asyncio.get_running_loop()
+    unauthenticated_reads, read, turns, done = UnauthenticatedReads(loop), list[int](), list[int](), asyncio.Event()
 
-        def other_work() -> None:
-            turns.append(len(read))
-            if len(read) < MANY:
-                loop.call_soon(other_work)
-            else:
-                done.set()
-
-        # When it runs
-        with ready_to_read(loop, unauthenticated_reads, read):
+    def other_work() -> None:
+        turns.append(len(read))
+        if len(read) < MANY:
             loop.call_soon(other_work)
-            async with asyncio.timeout(10):
-                await done.wait()
-        # Then the other work has had its turn after each few of them
-        assert read == [*range(MANY)]
-        assert max(after - before for before, after in pairwise(turns)) <= 3
+        else:
+            done.set()
 
-    asyncio.run(scenario())
+    # When it runs
+    with ready_to_read(loop, unauthenticated_reads, read):
+        loop.call_soon(other_work)
+        async with asyncio.timeout(10):
+            await done.wait()
+    # Then the other work has had its turn after each few of them
+    assert read == [*range(MANY)]
+    assert max(after - before for before, after in pairwise(turns)) <= 3
 
 
-def test_when_waiting_clients_hang_up_there_is_room_for_others() -> None:
-    async def scenario() -> None:
-        # Given so many that the next ones wait in the kernel
-        loop = asyncio.get_running_loop()
-        unauthenticated_reads = UnauthenticatedReads(loop)
-        with ready_to_read(loop, unauthenticated_reads, []):
-            for _ in range(3):
-                await asyncio.sleep(0)
-            assert unauthenticated_reads.busy
-        # When all of them hang up
+async def test_when_waiting_clients_hang_up_there_is_room_for_others() -> None:
+    # Given so many that the next ones wait in the kernel
+    loop = asyncio.get_running_loop()
+    unauthenticated_reads = UnauthenticatedReads(loop)
+    with ready_to_read(loop, unauthenticated_reads, []):
         for _ in range(3):
             await asyncio.sleep(0)
-        # Then others may come
-        assert not unauthenticated_reads.busy
-
-    asyncio.run(scenario())
+        assert unauthenticated_reads.busy
+    # When all of them hang up
+    for _ in range(3):
+        await asyncio.sleep(0)
+    # Then others may come
+    assert not unauthenticated_reads.busy

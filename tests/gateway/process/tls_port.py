@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -87,12 +88,10 @@ class TlsPort:
             client.sock.close()
 
 
-def played(folder: Path, scenario: Callable[[TlsPort], Coroutine[Any, Any, None]], **more: Any) -> None:
-    async def play() -> None:
-        port = TlsPort(folder, **more)
-        try:
-            await scenario(port)
-        finally:
-            port.close()
-
-    asyncio.run(play())
+@contextmanager
+def tls_port(folder: Path, **more: Any) -> Iterator[TlsPort]:
+    port = TlsPort(folder, **more)
+    try:
+        yield port
+    finally:
+        port.close()
