@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 PURE := tests/test_arrows.py tests/test_circles.py tests/test_syntax.py tests/test_how_to_add.py tests/test_words.py tests/test_subjects.py tests/model tests/wire tests/flows \
-	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/driver \
+	tests/plan tests/history tests/gateway/session tests/gateway/composed tests/gateway/process \
 	tests/system/nemesis/test_schedule.py
 # To collect eight thousand tests for two hundred takes a minute.
 LONG = $(shell grep -rlE --include='test_*.py' 'mark\.long' tests)

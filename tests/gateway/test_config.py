@@ -17,7 +17,7 @@ from ha_core.operations.access.user_entries import entry
 from ha_core.store.security import StoreSecurity, parse
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
-from tests.gateway.authenticating.signing import key_set
+from tests.gateway.authentication.signing import key_set
 
 SMALLEST: dict[str, Any] = {
     "id": "gw-1",
@@ -53,7 +53,7 @@ def test_the_smallest_file_gives_the_documented_defaults(tmp_path: Path) -> None
     assert config.limits.wire().max_request_bytes == 104_857_600
 
 
-def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: Path) -> None:
+def test_users_and_passwords_come_from_files_beside_the_configuration_and_do_not_show_in_print(tmp_path: Path) -> None:
     (tmp_path / "users.yaml").write_text("alice: wonder\n'1001': 'number'\n")
     (tmp_path / "service-password").write_text("s3cret\n")
     document = SMALLEST | {
@@ -67,16 +67,6 @@ def test_users_and_passwords_come_from_files_beside_the_configuration(tmp_path: 
     config = load(written(tmp_path, document))
 
     assert config.authentication.users == {"alice": LoginAccount("wonder"), "1001": LoginAccount("number")}
-    assert config.profiles["sasl"].password == "s3cret"
-
-
-def test_passwords_do_not_show_when_a_configuration_is_printed(tmp_path: Path) -> None:
-    (tmp_path / "users.yaml").write_text("alice: wonder\n")
-    (tmp_path / "service-password").write_text("s3cret\n")
-    sasl = {"mechanism": "PLAIN", "username": "switchyard", "password_file": "service-password"}
-    document = SMALLEST | {"authentication": {"users_file": "users.yaml"}, "security_profiles": {"sasl": sasl}}
-    config = load(written(tmp_path, document))
-
     assert config.profiles["sasl"].password == "s3cret"
     for shown in (repr(config), config.model_dump_json()):
         assert "wonder" not in shown
@@ -154,19 +144,19 @@ def test_every_fault_of_a_file_is_named_at_once(tmp_path: Path) -> None:
     assert [line.split(": ")[1] for line in text.splitlines()] == ["zookeeper.hosts", "zookeeper.root", "zoned"]
 
 
-def test_broken_yaml_is_named_with_its_line(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("id: gw-1\nlisten: {port: [}\n", r"gateway\.yaml: line 2, column 17: .*; correct the YAML there"),
+        ("- id\n", "holds list; write `key: value` lines"),
+    ],
+    ids=["broken YAML", "a list"],
+)
+def test_a_file_that_is_no_mapping_is_refused_with_its_place(tmp_path: Path, text: str, fault: str) -> None:
     file = tmp_path / "gateway.yaml"
-    file.write_text("id: gw-1\nlisten: {port: [}\n")
+    file.write_text(text)
 
-    with pytest.raises(ConfigError, match=r"gateway\.yaml: line 2, column 17: .*; correct the YAML there"):
-        load(file)
-
-
-def test_a_file_that_is_not_a_mapping_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "gateway.yaml"
-    file.write_text("- id\n")
-
-    with pytest.raises(ConfigError, match="holds list; write `key: value` lines"):
+    with pytest.raises(ConfigError, match=fault):
         load(file)
 
 
@@ -234,10 +224,6 @@ def test_the_documented_configuration_names_every_key_there_is() -> None:
         section = field.annotation
         if isinstance(section, type) and issubclass(section, BaseModel):
             assert documented[name].keys() == section.model_fields.keys(), name
-
-
-def test_defaults_are_a_valid_configuration() -> None:
-    assert Config(**SMALLEST).limits.max_connections == 10_000
 
 
 OAUTH = {"issuer": "https://i", "audience": ["kafka"], "jwks": "keys.json"}

@@ -59,64 +59,52 @@ def test_a_cluster_that_would_share_its_keys_with_the_gateways_is_refused() -> N
         broker_key("gateway", 1)
 
 
-def test_a_new_broker_gets_an_id_and_a_listener_before_its_address_is_given_out() -> None:
-    async def run() -> None:
-        listeners = Listeners()
-        nodes = book(Allocator(), listeners)
+async def test_a_new_broker_gets_an_id_and_a_listener_before_its_address_is_given_out() -> None:
+    listeners = Listeners()
+    nodes = book(Allocator(), listeners)
 
-        found = await nodes.ensure([("east", 7), ("west", 7), ("east", 7)])
+    found = await nodes.ensure([("east", 7), ("west", 7), ("east", 7)])
 
-        assert found == {("east", 7): NodeAddress(1, "gw", 20_001), ("west", 7): NodeAddress(2, "gw", 20_002)}
-        assert listeners.bound == [("east", 7, 1, 20_001), ("west", 7, 2, 20_002)]
-        assert nodes.ids == {("east", 7): 1, ("west", 7): 2}
-        assert nodes.broker(2) == ("west", 7)
-
-    asyncio.run(run())
+    assert found == {("east", 7): NodeAddress(1, "gw", 20_001), ("west", 7): NodeAddress(2, "gw", 20_002)}
+    assert listeners.bound == [("east", 7, 1, 20_001), ("west", 7, 2, 20_002)]
+    assert nodes.ids == {("east", 7): 1, ("west", 7): 2}
+    assert nodes.broker(2) == ("west", 7)
 
 
-def test_brokers_that_are_wanted_by_many_at_once_are_allocated_and_bound_once() -> None:
-    async def run() -> None:
-        store, listeners = Allocator(), Listeners()
-        nodes = book(store, listeners)
+async def test_brokers_that_are_wanted_by_many_at_once_are_allocated_and_bound_once() -> None:
+    store, listeners = Allocator(), Listeners()
+    nodes = book(store, listeners)
 
-        await asyncio.gather(*(nodes.ensure([("east", 1)]) for _ in range(20)))
+    await asyncio.gather(*(nodes.ensure([("east", 1)]) for _ in range(20)))
+    await nodes.ensure([("east", 1)])
+
+    assert (store.calls, len(listeners.bound)) == (1, 1)
+
+
+async def test_a_restarted_gateway_binds_what_clients_know_of_the_clusters_that_still_exist() -> None:
+    listeners = Listeners()
+    store = Allocator(**{"east:1": 4, "gone:1": 5, "gateway:gw-1": 6})
+    nodes = book(store, listeners)
+
+    await nodes.start(["east"])
+
+    assert listeners.bound == [("east", 1, 4, 20_004)]
+    assert await nodes.ensure([("east", 1)]) == {("east", 1): NodeAddress(4, "gw", 20_004)}
+    assert listeners.bound == [("east", 1, 4, 20_004)]
+
+
+async def test_a_node_whose_listener_cannot_be_bound_is_not_given_out() -> None:
+    listeners = Listeners()
+    nodes = book(Allocator(), listeners)
+    listeners.refuse = True
+
+    with pytest.raises(OSError, match="address in use"):
         await nodes.ensure([("east", 1)])
+    listeners.refuse = False
+    found = await nodes.ensure([("east", 1)])
 
-        assert (store.calls, len(listeners.bound)) == (1, 1)
-
-    asyncio.run(run())
-
-
-def test_a_restarted_gateway_binds_what_clients_know_of_the_clusters_that_still_exist() -> None:
-    async def run() -> None:
-        listeners = Listeners()
-        store = Allocator(**{"east:1": 4, "gone:1": 5, "gateway:gw-1": 6})
-        nodes = book(store, listeners)
-
-        await nodes.start(["east"])
-
-        assert listeners.bound == [("east", 1, 4, 20_004)]
-        assert await nodes.ensure([("east", 1)]) == {("east", 1): NodeAddress(4, "gw", 20_004)}
-        assert listeners.bound == [("east", 1, 4, 20_004)]
-
-    asyncio.run(run())
-
-
-def test_a_node_whose_listener_cannot_be_bound_is_not_given_out() -> None:
-    async def run() -> None:
-        listeners = Listeners()
-        nodes = book(Allocator(), listeners)
-        listeners.refuse = True
-
-        with pytest.raises(OSError, match="address in use"):
-            await nodes.ensure([("east", 1)])
-        listeners.refuse = False
-        found = await nodes.ensure([("east", 1)])
-
-        assert listeners.bound == [("east", 1, 1, 20_001)]
-        assert found[("east", 1)].port == 20_001
-
-    asyncio.run(run())
+    assert listeners.bound == [("east", 1, 1, 20_001)]
+    assert found[("east", 1)].port == 20_001
 
 
 def test_a_node_beyond_the_ports_says_which_setting_to_raise() -> None:
@@ -127,15 +115,12 @@ def test_a_node_beyond_the_ports_says_which_setting_to_raise() -> None:
 
 
 @pytest.mark.parametrize("later", [{"west:1": 1}, {"east:1": 2}], ids=["another broker", "another id"])
-def test_an_id_that_changes_its_owner_means_that_the_state_was_replaced(later: dict[str, int]) -> None:
-    async def run() -> None:
-        store = Allocator(**{"east:1": 1})
-        nodes = book(store, Listeners())
-        await nodes.start(["east"])
-        await nodes.start(["east"])
-        store.known = later
+async def test_an_id_that_changes_its_owner_means_that_the_state_was_replaced(later: dict[str, int]) -> None:
+    store = Allocator(**{"east:1": 1})
+    nodes = book(store, Listeners())
+    await nodes.start(["east"])
+    await nodes.start(["east"])
+    store.known = later
 
-        with pytest.raises(NodePortError, match="the ZooKeeper tree was replaced"):
-            await nodes.start(["east"])
-
-    asyncio.run(run())
+    with pytest.raises(NodePortError, match="the ZooKeeper tree was replaced"):
+        await nodes.start(["east"])

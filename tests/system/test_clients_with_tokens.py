@@ -20,7 +20,7 @@ from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from stack.clients.process import ClientError, ClientProcess
 from stack.harness import Stack
-from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
+from tests.gateway.authentication.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
 from tests.kit import tools
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic

@@ -18,7 +18,7 @@ from ha_core.operations.access.user_entries import entry
 from ha_core.store.store import Store
 from ha_core.wire import ApiKey
 from stack.harness import Stack
-from tests.gateway.authenticating.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
+from tests.gateway.authentication.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic, switch
 from tests.kit.waiting import until

@@ -156,26 +156,29 @@ def test_a_coordinator_that_dies_between_question_and_abort_ends_nothing() -> No
     assert found.result["error_code"] == AWAY
 
 
-@pytest.mark.parametrize("topics", [(), ("payments",), ("never-moved",)])
-def test_a_commit_to_topics_that_did_not_leave_by_force_is_forwarded(topics: tuple[str, ...]) -> None:
-    assert ended(described(forced(), state("Ongoing", *topics)), committed=True) == ErrorCode.NONE
+SKIPPED = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
+GIVEN_UP = without(FORCED.changed(partitions={0: append(identity("east"), "west", 100, 0)}), "east")
+NOT_FORCED = LastSequences(name="orders")
+COMMITS: dict[str, tuple[dict[str, Any], tuple[str, ...], bool]] = {
+    "to no topic": ({}, (), True),
+    "to a topic that did not leave": ({}, ("payments",), True),
+    "to a topic without a map": ({}, ("never-moved",), True),
+    "to a topic that came back by a planned move": ({"topics": (DIES,)}, ("orders",), True),
+    "of records that readers skip": (
+        {"topics": (FORCED.changed(partitions={0: (SKIPPED, *FORCED.partitions[0])}),), "left": NOT_FORCED},
+        ("orders",),
+        False,
+    ),
+    "of records that were given up": ({"topics": (GIVEN_UP,), "left": NOT_FORCED}, ("orders",), False),
+}
 
 
-def test_a_commit_to_a_topic_that_came_back_by_a_planned_move_is_forwarded() -> None:
-    assert ended(described(forced(topics=(DIES,)), state("Ongoing", "orders")), committed=True) == ErrorCode.NONE
-
-
-def test_a_commit_of_records_that_readers_skip_is_aborted() -> None:
-    skipped = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
-    topic = FORCED.changed(partitions={0: (skipped, *FORCED.partitions[0])})
-    found = described(forced(topics=(topic,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
-    assert ended(found, committed=False) == BEGIN_ANEW
-
-
-def test_a_commit_with_records_that_were_given_up_is_aborted() -> None:
-    given_up = without(FORCED.changed(partitions={0: append(identity("east"), "west", 100, 0)}), "east")
-    found = described(forced(topics=(given_up,), left=LastSequences(name="orders")), state("Ongoing", "orders"))
-    assert ended(found, committed=False) == BEGIN_ANEW
+@pytest.mark.parametrize(("known", "topics", "committed"), COMMITS.values(), ids=COMMITS)
+def test_a_commit_is_forwarded_unless_none_of_its_records_is_read(
+    known: dict[str, Any], topics: tuple[str, ...], committed: bool
+) -> None:
+    found = described(forced(**known), state("Ongoing", *topics))
+    assert ended(found, committed=committed) == (ErrorCode.NONE if committed else BEGIN_ANEW)
 
 
 def test_a_commit_under_the_fence_of_a_forced_move_is_neither_forwarded_nor_aborted() -> None:

@@ -24,64 +24,36 @@ GROWN = moved().changed(partitions={0: moved().extents(0)})
 """A topic whose other partitions were added in the writer's cluster after it was moved."""
 
 
-def test_the_latest_offset_is_the_writers_end_in_client_offsets() -> None:
-    assert listed(LATEST, log(), log(40, 55)) == (0, -1, 115)
+OLD, NEW, GONE = log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {42: 2600}), away("east")
+"""The origin's log, the writer's, whose offset 40 is client offset 100, and an origin that does not answer."""
+LISTED = {
+    "the latest offset is the writer's end": (LATEST, OLD, NEW, (0, -1, 115)),
+    "the latest offset before the first record of a stay is its start": (LATEST, OLD, log(0, 12), (0, -1, 100)),
+    "the earliest offset is the log start of the oldest extent": (EARLIEST, log(30, 100), NEW, (0, -1, 30)),
+    "an extent without records is skipped": (EARLIEST, log(100, 100), log(0, 55), (0, -1, 100)),
+    "an extent whose log starts above the cut is skipped": (EARLIEST, log(250, 250), log(0, 55), (0, -1, 100)),
+    "an emptied log of the writer starts at its own log start": (EARLIEST, log(100, 100), log(50, 55), (0, -1, 110)),
+    "the oldest extent has a record of the time": (1500, OLD, log(40, 55, {41: 1600}), (0, 2000, 20)),
+    "the new extent has a record of the time": (2500, OLD, NEW, (0, 2600, 102)),
+    "records of the origin above the cut are not served": (2500, log(0, 130, {120: 2550}), NEW, (0, 2600, 102)),
+    "a match below the writer's stay is the start of the stay": (2500, OLD, log(0, 55, {7: 2600}), (0, 2600, 100)),
+    "a time in the future has no offset": (9999, OLD, NEW, (0, -1, -1)),
+    "the old extent has the largest timestamp": (MAX, log(0, 100, {10: 5000}), NEW, (0, 5000, 10)),
+    "the new extent has the largest timestamp": (MAX, OLD, NEW, (0, 2600, 102)),
+    "the earliest offset is not guessed without the old cluster": (EARLIEST, GONE, NEW, (NO_LEADER, -1, -1)),
+    "a time is not guessed without the old cluster": (1500, GONE, NEW, (NO_LEADER, -1, -1)),
+    "the largest timestamp is not guessed without the old cluster": (MAX, GONE, NEW, (NO_LEADER, -1, -1)),
+    "the latest offset does not depend on the old cluster": (LATEST, GONE, NEW, (0, -1, 115)),
+}
 
 
-@pytest.mark.parametrize("isolation", [0, 1])
-def test_the_latest_offset_honours_the_isolation_level(isolation: int) -> None:
-    assert listed(LATEST, log(), log(40, 55), isolation=isolation) == (0, -1, 115)
+@pytest.mark.parametrize(("timestamp", "east", "west", "expected"), LISTED.values(), ids=LISTED)
+def test_offsets_of_a_moved_topic(timestamp: int, east: Any, west: Any, expected: tuple[int, int, int]) -> None:
+    assert listed(timestamp, east, west) == expected
 
 
-def test_the_latest_offset_before_the_first_record_of_a_stay_is_its_start() -> None:
-    assert listed(LATEST, log(), log(0, 12)) == (0, -1, 100)
-
-
-def test_the_earliest_offset_is_the_log_start_of_the_oldest_extent_with_records() -> None:
-    assert listed(EARLIEST, log(30, 100), log(40, 55)) == (0, -1, 30)
-
-
-@pytest.mark.parametrize("start", [100, 250])
-def test_an_extent_without_records_is_skipped(start: int) -> None:
-    assert listed(EARLIEST, log(start, max(100, start)), log(0, 55)) == (0, -1, 100)
-
-
-def test_an_emptied_log_in_the_writers_cluster_starts_at_its_own_log_start() -> None:
-    assert listed(EARLIEST, log(100, 100), log(50, 55)) == (0, -1, 110)
-
-
-def test_the_first_record_of_a_time_is_found_in_the_oldest_extent_that_has_it() -> None:
-    assert listed(1500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {41: 1600})) == (0, 2000, 20)
-
-
-def test_a_time_after_the_old_extent_is_found_in_the_new_one() -> None:
-    assert listed(2500, log(0, 100, {10: 1000, 20: 2000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
-
-
-def test_records_of_the_origin_above_the_cut_are_not_served() -> None:
-    assert listed(2500, log(0, 130, {20: 2000, 120: 2550}), log(40, 55, {42: 2600})) == (0, 2600, 102)
-
-
-def test_a_match_in_the_writers_cluster_below_its_stay_returns_the_start_of_the_stay() -> None:
-    assert listed(2500, log(0, 100), log(0, 55, {7: 2600})) == (0, 2600, 100)
-
-
-def test_a_time_in_the_future_has_no_offset() -> None:
-    assert listed(9999, log(0, 100, {10: 1000}), log(40, 55, {42: 2600})) == (0, -1, -1)
-
-
-def test_the_largest_timestamp_is_that_of_all_extents() -> None:
-    assert listed(MAX, log(0, 100, {10: 5000}), log(40, 55, {42: 2600})) == (0, 5000, 10)
-    assert listed(MAX, log(0, 100, {10: 1000}), log(40, 55, {42: 2600})) == (0, 2600, 102)
-
-
-@pytest.mark.parametrize("timestamp", [EARLIEST, 1500, MAX])
-def test_an_unreachable_old_cluster_makes_the_answer_wait_instead_of_a_guess(timestamp: int) -> None:
-    assert listed(timestamp, away("east"), log(40, 55, {42: 2600})) == (NO_LEADER, -1, -1)
-
-
-def test_an_unreachable_old_cluster_does_not_affect_the_latest_offset() -> None:
-    assert listed(LATEST, away("east"), log(40, 55)) == (0, -1, 115)
+def test_the_latest_offset_honours_the_isolation_level() -> None:
+    assert listed(LATEST, OLD, NEW, isolation=1) == (0, -1, 115)
 
 
 def test_an_ignored_extent_is_skipped_without_asking_its_cluster() -> None:
@@ -402,24 +374,18 @@ def test_a_deletion_that_a_move_may_have_missed_gets_a_retriable_error(
     assert (partition["error_code"], partition["low_watermark"]) == told
 
 
-def test_records_below_the_cut_are_deleted_in_the_old_cluster_only() -> None:
-    assert deleted(60, (0, 100), (40, 55)) == ({"east": 60}, 0, 60)
+DELETED = {
+    "below the cut, in the old cluster only": (60, (0, 100), ({"east": 60}, 0, 60)),
+    "across the cut, in both clusters": (105, (0, 100), ({"east": 100, "west": 45}, 0, 105)),
+    "all, up to the end of each extent": (-1, (0, 130), ({"east": 100, "west": 55}, 0, 115)),
+    "none that do not exist yet": (116, (0, 100), ({}, 1, -1)),
+    "none if they are missing: the answer is the log start": (0, (30, 100), ({"east": 0}, 0, 30)),
+}
 
 
-def test_records_across_the_cut_are_deleted_in_both_clusters() -> None:
-    assert deleted(105, (0, 100), (40, 55)) == ({"east": 100, "west": 45}, 0, 105)
-
-
-def test_all_records_are_deleted_up_to_the_end_of_each_extent() -> None:
-    assert deleted(-1, (0, 130), (40, 55)) == ({"east": 100, "west": 55}, 0, 115)
-
-
-def test_records_that_do_not_exist_yet_cannot_be_deleted() -> None:
-    assert deleted(116, (0, 100), (40, 55)) == ({}, 1, -1)
-
-
-def test_deleting_missing_records_returns_the_log_start() -> None:
-    assert deleted(0, (30, 100), (40, 55)) == ({"east": 0}, 0, 30)
+@pytest.mark.parametrize(("offset", "east", "expected"), DELETED.values(), ids=DELETED)
+def test_records_of_a_moved_topic_are_deleted(offset: int, east: tuple[int, int], expected: Any) -> None:
+    assert deleted(offset, east, (40, 55)) == expected
 
 
 @pytest.mark.parametrize("handler", [list_offsets, offset_for_leader_epoch])

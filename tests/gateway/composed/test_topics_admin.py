@@ -35,6 +35,8 @@ WEST = UserBindings(user="alice", cluster="west")
 BEING_MOVED = Topic(name="t", fence=Fence(operation="op-9"))
 POLICY, EXISTS, BAD_ASSIGNMENT, TIMED_OUT, INVALID_REQUEST = 44, 36, 39, 7, 42
 
+STILL_THERE = {"orders": {0: 1}}
+DELETED = Topic(name="orders", deletion=Deletion(operation="delete-1", since="2026-01-01T00:00:00Z"))
 NOTHING: dict[str, Any] = {"topics": []}
 
 
@@ -68,22 +70,26 @@ def test_a_topic_is_created_by_the_controller_of_its_users_cluster() -> None:
     assert only_topic(play.encodes(CREATE, 6))["configs"] == []
 
 
-def test_a_topic_in_another_cluster_exists_and_the_error_names_the_cluster() -> None:
-    play = creating(world(west={"t": {0: 1}}), "t")
+ABSENT = {"east": NOTHING, "west": NOTHING}
+SEEN = {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
+TAKEN: dict[str, tuple[dict[str, Any], str, dict[str, Any], int, str]] = {
+    "in another cluster": ({"west": {"t": {0: 1}}}, "t", ABSENT, EXISTS, "topic t exists in cluster west"),
+    "just created in another cluster": ({}, "t", ABSENT | {"west": SEEN}, EXISTS, "west"),
+    "being deleted": ({"east": STILL_THERE, "topics": (DELETED,)}, "orders", ABSENT, TIMED_OUT, "is being deleted"),
+    "a copy log": ({}, COPY_LOG, ABSENT, ErrorCode.INVALID_TOPIC_EXCEPTION, ""),
+    "moved, in no cluster": ({"topics": (moved(),)}, "orders", ABSENT, POLICY, "`switchyard topics delete orders`"),
+    "moved, and a cluster is away": ({"topics": (moved(),)}, "orders", ABSENT | {"west": away("west")}, EXISTS, ""),
+}
 
-    play.answers({"east": NOTHING, "west": NOTHING})
 
-    assert outcomes(play) == [("t", EXISTS)]
-    assert only_topic(play.result)["error_message"] == "topic t exists in cluster west"
+@pytest.mark.parametrize(("known", "name", "replies", "code", "words"), TAKEN.values(), ids=TAKEN)
+def test_a_name_that_is_taken_is_not_created_and_the_error_says_why(
+    known: dict[str, Any], name: str, replies: dict[str, Any], code: int, words: str
+) -> None:
+    play = creating(world(**known), name).answers(replies)
 
-
-def test_a_topic_just_created_in_another_cluster_exists() -> None:
-    play = creating(world(), "t")
-    seen = {"topics": [{"name": "t", "partitions": [{"partition_index": 0}]}]}
-
-    play.answers({"east": NOTHING, "west": seen})
-
-    assert outcomes(play) == [("t", EXISTS)]
+    assert outcomes(play) == [(name, code)]
+    assert words in (only_topic(play.result)["error_message"] or "")
 
 
 def test_no_topic_is_created_while_a_cluster_was_never_seen() -> None:
@@ -178,10 +184,6 @@ def test_a_moved_topic_is_not_deleted_during_an_operation() -> None:
     assert outcomes(play, "responses") == [("orders", POLICY)]
 
 
-DELETED = Topic(name="orders", deletion=Deletion(operation="delete-1", since="2026-01-01T00:00:00Z"))
-STILL_THERE = {"orders": {0: 1}}
-
-
 def asked_of_a_concealed_topic(name: str, context: Context) -> Iterator[tuple[str, str]]:
     """(API, its error for the topic, without a question to a cluster)."""
     epochs = {"topic": name, "partitions": [{"partition": 0, "leader_epoch": 3}]}
@@ -220,32 +222,6 @@ def test_a_topic_under_deletion_and_a_copy_log_are_in_no_list_of_all_topics() ->
     play.answers({"east": cluster("east", **{COPY_LOG: 1}, orders=1, a=1), "west": cluster("west", orders=1)})
 
     assert [topic["name"] for topic in play.result["topics"]] == ["a"]
-
-
-def test_a_name_whose_topic_is_being_deleted_gets_a_retriable_error() -> None:
-    play = creating(world(east=STILL_THERE, topics=(DELETED,)), "orders").answers({"east": NOTHING, "west": NOTHING})
-
-    assert outcomes(play) == [("orders", TIMED_OUT)]
-    assert "is being deleted" in only_topic(play.result)["error_message"]
-
-
-def test_a_copy_log_cannot_be_created() -> None:
-    play = creating(world(), COPY_LOG).answers({"east": NOTHING, "west": NOTHING})
-
-    assert outcomes(play) == [(COPY_LOG, ErrorCode.INVALID_TOPIC_EXCEPTION)]
-
-
-def test_creating_a_moved_topic_that_no_cluster_has_explains_how_to_free_the_name() -> None:
-    play = creating(world(topics=(moved(),)), "orders").answers({"east": NOTHING, "west": NOTHING})
-
-    assert outcomes(play) == [("orders", POLICY)]
-    assert "`switchyard topics delete orders`" in only_topic(play.result)["error_message"]
-
-
-def test_a_moved_topic_exists_while_a_cluster_that_may_have_it_does_not_answer() -> None:
-    play = creating(world(topics=(moved(),)), "orders").answers({"east": NOTHING, "west": away("west")})
-
-    assert outcomes(play) == [("orders", EXISTS)]
 
 
 def growing(context: Context, name: str, assignments: list[dict[str, Any]] | None = None) -> Playbook:

@@ -18,7 +18,7 @@ from tests.gateway.session.messages import (
     produced,
     state,
 )
-from tests.gateway.session.talk import Talk
+from tests.gateway.session.talk import EAST, Talk
 
 CUT, BASE = 100, 7
 RAISED = 500
@@ -72,10 +72,35 @@ def answer(talk: Talk, node: Any, asked: Any, offset: int, error: int = 0) -> No
     talk.answer(node, asked, produced(("orders", 0, error, offset)))
 
 
+def sent(talk: Talk, data: bytes, acks: int = -1) -> Any:
+    """A request with one batch, as the origin gets it."""
+    ask(talk, data, acks)
+    ((asked, _),) = arrived(talk, EAST)
+    return asked
+
+
 def outcome(talk: Talk) -> list[tuple[int, int]]:
     """(error, client offset) of every request answered since the last call."""
     talk.wait(0.25)
     return [(e["error_code"], e["base_offset"]) for e in map(entry, talk.answers())]
+
+
+def told(talk: Talk, node: Any, asked: Any, offset: int, error: int = 0) -> list[tuple[int, int]]:
+    """The outcome for the client when a broker answers."""
+    answer(talk, node, asked, offset, error)
+    return outcome(talk)
+
+
+def answers(talk: Talk, node: Any, offset: int, error: int = 0) -> None:
+    """A broker answers the only request that has reached it since the last call."""
+    ((asked, _),) = arrived(talk, node)
+    answer(talk, node, asked, offset, error)
+
+
+def takes(talk: Talk, node: Any, offset: int, error: int = 0) -> list[tuple[int, int]]:
+    """The outcome for the client after `answers`."""
+    answers(talk, node, offset, error)
+    return outcome(talk)
 
 
 def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:

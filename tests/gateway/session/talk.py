@@ -11,7 +11,18 @@ from gateway.model.copies import Copies
 from gateway.model.counts import Counts
 from gateway.model.topology import ClusterTopology, Topology
 from gateway.quotas.charges import Meters
-from gateway.session.commands import BrokerLane, Close, Command, Judge, OffloadWork, ToClient, ToUpstream, Wake
+from gateway.session.commands import (
+    BrokerLane,
+    Cause,
+    Close,
+    Command,
+    Compose,
+    Judge,
+    OffloadWork,
+    ToClient,
+    ToUpstream,
+    Wake,
+)
 from gateway.session.discovery_rates import DiscoveryRates
 from gateway.session.fast import fast_path
 from gateway.session.login_rate_limiter import LoginRateLimiter
@@ -169,6 +180,16 @@ class Talk:
         self.works_later = False
         """Offloaded work that waits for `work`."""
 
+    @property
+    def cause(self) -> Cause | None:
+        """The reason for which the gateway has closed the connection."""
+        return None if self.closed is None else self.closed.cause
+
+    @property
+    def why(self) -> str:
+        """The cause's detail, as the log has it; empty while the connection is open."""
+        return "" if self.closed is None else self.closed.detail
+
     # -- client -------------------------------------------------------------------------------------------------
 
     def ask(self, api_key: int, version: int, body: dict[str, Any], client_id: str = "app") -> None:
@@ -223,12 +244,25 @@ class Talk:
             del data[:end]
         return found
 
+    def forwarded(
+        self, api_key: int, version: int, body: dict[str, Any], *, to: BrokerLane, client_id: str = "app"
+    ) -> Asked:
+        """The client's request as the broker gets it, which gets no other one."""
+        self.ask(api_key, version, body, client_id)
+        (request,) = self.asked(to)
+        return request
+
     def answer(self, lane: BrokerLane, request: Asked, body: dict[str, Any]) -> None:
         """A broker answers one of the requests that `asked` returned."""
         api_key, version, correlation, _ = request
         encoded = encode(api_key, version, "response", body)
         data = encode_response(api_key, version, correlation, encoded)
         self.broker_sends(lane, data)
+
+    def broker_answers(self, lane: BrokerLane, body: dict[str, Any]) -> None:
+        """A broker answers the only request that has reached it since the last call."""
+        (request,) = self.asked(lane)
+        self.answer(lane, request, body)
 
     def broker_sends(self, lane: BrokerLane, data: bytes) -> None:
         for chunk in self.chunks(data):
@@ -241,6 +275,15 @@ class Talk:
                 if passed and not buf:
                     continue
             self.take(self.session.receive_upstream(lane, buf, len(buf), self.now))
+
+    @property
+    def questions(self) -> list[Compose]:
+        """Requests whose answers the session has others compose."""
+        return [command for command in self.others if isinstance(command, Compose)]
+
+    def composed(self, question: Compose, body: Any) -> None:
+        """The answer to one of these is there."""
+        self.take(self.session.answered(question.token, body, self.now))
 
     def lose(self, lane: BrokerLane) -> None:
         self.take(self.session.upstream_lost(lane, "gone", self.now))

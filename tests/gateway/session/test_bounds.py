@@ -5,7 +5,7 @@ from __future__ import annotations
 import tracemalloc
 from collections.abc import Hashable
 
-from gateway.session.commands import Cause, Compose, ToClient, Wake
+from gateway.session.commands import Cause, ToClient, Wake
 from gateway.session.in_flight import MAX_QUESTIONS, MAX_READY_BYTES
 from gateway.session.requests import MAX_GIVEN_BYTES, MAX_REQUESTS
 from ha_core.model import Extent, Topic, View
@@ -19,7 +19,7 @@ NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def questions(talk: Talk) -> list[Hashable]:
-    found = [command.token for command in talk.others if isinstance(command, Compose)]
+    found = [command.token for command in talk.questions]
     talk.others.clear()
     return found
 
@@ -93,8 +93,7 @@ def test_answers_that_wait_for_a_slow_one_are_bounded_and_arrive_in_order() -> N
     assert talk.session.paused
     # And after the broker answers the first, all others follow
     talk.versions = []
-    (beat,) = talk.asked(EAST)
-    talk.answer(EAST, beat, {"error_code": 0})
+    talk.broker_answers(EAST, {"error_code": 0})
     while made < 99:
         while goes_on(talk):
             waiting += questions(talk)
@@ -128,16 +127,15 @@ def test_many_refusals_in_one_piece_request_one_wake_up() -> None:
 def test_an_unauthenticated_client_cannot_announce_more_than_a_login_needs() -> None:
     talk = Talk(users={"app": "secret"})
     talk.send((50 << 20).to_bytes(4, "big") + request(METADATA, 8, 1, topics=[])[4:])
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.cause is Cause.MALFORMED
 
 
 def test_a_long_composed_request_is_not_decoded_by_the_session() -> None:
     talk = Talk()
     talk.ask(METADATA, 8, {"topics": [{"name": f"topic-{n}"} for n in range(5_000)]})
-    (command,) = (command for command in talk.others if isinstance(command, Compose))
+    (command,) = talk.questions
     assert isinstance(command.request, bytes)
-    talk.take(talk.session.answered(command.token, encode(METADATA, 8, "response", NO_TOPICS), talk.now))
+    talk.composed(command, encode(METADATA, 8, "response", NO_TOPICS))
     assert talk.answers()[0]["controller_id"] == 1
 
 
@@ -149,8 +147,7 @@ def test_each_judged_partition_of_a_produce_holds_one_batch() -> None:
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]
     talk.ask(PRODUCE, 7, {"acks": 1, "timeout_ms": 1000, "topic_data": data})
     # Then none of it is forwarded
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.cause is Cause.MALFORMED
     assert talk.asked(EAST) == []
 
 

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from gateway.session.commands import Compose
 from gateway.session.snapshot import Snapshot, fences
 from gateway.session.transaction_writes import MAX_PARTITIONS, MAX_PRODUCERS, TransactionEvidence, Writes, Written
 from ha_core.model import Fence, LastSequences, Topic
@@ -49,12 +48,8 @@ def doubted(state: Snapshot, known: LastSequences | None = LEFT, *topics: Topic)
     return replace(state, view=view, fences=fences(view))
 
 
-def composed(talk: Talk) -> list[Compose]:
-    return [one for one in talk.others if isinstance(one, Compose)]
-
-
 def evidence(talk: Talk) -> TransactionEvidence:
-    (asked,) = composed(talk)
+    (asked,) = talk.questions
     found: TransactionEvidence = asked.request["evidence"]
     return found
 
@@ -77,7 +72,7 @@ def test_a_commit_is_judged_in_a_cluster_left_by_force_or_given_up(
     talk = Talk(doubted(bound("east"), known, *topic), EAST_PORT)
     # When it commits, then the commit is judged before its coordinator gets it
     talk.ask(END, 3, end(EASTS))
-    assert (len(composed(talk)), len(talk.asked(EAST))) == ((1, 0) if judged else (0, 1))
+    assert (len(talk.questions), len(talk.asked(EAST))) == ((1, 0) if judged else (0, 1))
 
 
 def test_an_abort_goes_to_the_coordinator_at_once() -> None:
@@ -90,8 +85,7 @@ def test_an_abort_goes_to_the_coordinator_at_once() -> None:
 def test_a_commit_in_flight_during_the_cut_is_not_confirmed(cut: Snapshot) -> None:
     # Given a commit that was forwarded before the cut
     talk = Talk(bound("east"), EAST_PORT)
-    talk.ask(END, 3, end(EASTS))
-    (ending,) = talk.asked(EAST)
+    ending = talk.forwarded(END, 3, end(EASTS), to=EAST)
     # When the old cluster executes it after the cut
     talk.follow(cut)
     talk.answer(EAST, ending, {"error_code": 0})
@@ -103,9 +97,9 @@ def test_a_commit_in_flight_during_the_cut_is_not_confirmed(cut: Snapshot) -> No
 def test_a_composed_commit_is_confirmed_unless_a_forced_cut_came_between(before: Snapshot, told: int) -> None:
     talk = Talk(before, WEST_PORT)
     talk.ask(END, 3, end(EASTS))
-    (asked,) = composed(talk)
+    (asked,) = talk.questions
     talk.follow(doubted(bound("west")))
-    talk.take(talk.session.answered(asked.token, {"error_code": 0}, talk.now))
+    talk.composed(asked, {"error_code": 0})
     assert errors(talk.answers()[0]) == [told]
 
 

@@ -17,11 +17,15 @@ from tests.gateway.session.crossings import (
     TAKEN,
     TARGET_LANE,
     answer,
+    answers,
     arrived,
     ask,
     outcome,
     records,
+    sent,
     settled,
+    takes,
+    told,
     topic,
 )
 from tests.gateway.session.messages import (
@@ -38,90 +42,58 @@ LARGE = b"r" * 40_000
 IN_WEST = upstream_id(CLIENT_PID, 1)
 
 
-def test_records_below_the_cut_go_only_to_the_origin() -> None:
-    talk = Talk(state(topic()))
-    ask(talk, records(0, 10))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, 90)
-    assert outcome(talk) == [(TAKEN, 90)]
-    assert not talk.asked(TARGET_LANE)
-
-
 def test_records_at_or_above_the_cut_go_to_the_target_under_the_writer_epochs_producer_id() -> None:
     talk = Talk(state(topic()))
     for sequence, offset, there in ((0, 100, 7), (3, 140, 12)):
         ask(talk, records(sequence, 3))
         ((asked, first),) = arrived(talk, EAST)
         assert first.producer_id == CLIENT_PID
-        answer(talk, EAST, asked, offset)
-        assert outcome(talk) == []
+        assert told(talk, EAST, asked, offset) == []
         ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, sequence, 3)
-        answer(talk, TARGET_LANE, write, there)
-        assert outcome(talk) == [(TAKEN, CUT + there - BASE)]
+        assert told(talk, TARGET_LANE, write, there) == [(TAKEN, CUT + there - BASE)]
 
 
 def test_a_batch_that_straddles_the_cut_goes_to_the_target_whole_each_time() -> None:
     talk = Talk(state(topic()))
     writes = []
     for _ in range(2):  # the client's retry gets the same offset from the origin, as a duplicate
-        ask(talk, records(20, 10))
-        ((asked, _),) = arrived(talk, EAST)
+        asked = sent(talk, records(20, 10))
         answer(talk, EAST, asked, 96)
         ((write, batch),) = arrived(talk, TARGET_LANE)
         assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 20, 10)
         writes.append(write.records)
         # Then its records are where the target has put them, whichever write came first
-        answer(talk, TARGET_LANE, write, BASE + 40)
-        assert outcome(talk) == [(TAKEN, CUT + 40)]
+        assert told(talk, TARGET_LANE, write, BASE + 40) == [(TAKEN, CUT + 40)]
     assert writes[0] == writes[1]
 
 
 def test_a_batch_that_ends_right_below_the_cut_stays_in_the_origin() -> None:
     talk = Talk(state(topic()))
-    ask(talk, records(20, 10))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, CUT - 10)
-    assert outcome(talk) == [(TAKEN, CUT - 10)]
+    asked = sent(talk, records(20, 10))
+    assert told(talk, EAST, asked, CUT - 10) == [(TAKEN, CUT - 10)]
     assert not arrived(talk, TARGET_LANE)
 
 
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_the_origin_gets_acks_all_whatever_the_client_requests(acks: int) -> None:
     talk = Talk(state(topic()))
-    ask(talk, records(-1, 2, producer_id=-1), acks=acks)
-    ((asked, _),) = arrived(talk, EAST)
+    asked = sent(talk, records(-1, 2, producer_id=-1), acks=acks)
     assert asked.body["acks"] == -1
     assert talk.session.busy
     answer(talk, EAST, asked, 100)
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert (write.body["acks"], batch.producer_id) == (-1, -1)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == ([] if acks == 0 else [(TAKEN, CUT)])
+    assert told(talk, TARGET_LANE, write, BASE) == ([] if acks == 0 else [(TAKEN, CUT)])
     assert not talk.session.in_flight.queue
 
 
 def test_a_transactional_batch_above_the_cut_is_refused_because_its_transaction_is_in_the_origin() -> None:
     talk = Talk(state(topic()))
     body = produce(("orders", 0, records(0, producer_id=talk.session.context.shared.shown(EAST, 70))))
-    talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
-    (asked,) = talk.asked(EAST)
-    answer(talk, EAST, asked, 100)
-    assert outcome(talk) == [(REFUSED, -1)]
+    asked = talk.forwarded(PRODUCE, 9, {**body, "transactional_id": "t"}, to=EAST)
+    assert told(talk, EAST, asked, 100) == [(REFUSED, -1)]
     assert not talk.asked(TARGET_LANE)
-
-
-def test_pipelined_batches_reach_the_target_one_after_the_other() -> None:
-    talk = Talk(state(topic()))
-    for sequence in (0, 1, 2):
-        ask(talk, records(sequence))
-    for (asked, _), offset in zip(arrived(talk, EAST), (100, 101, 102), strict=True):
-        answer(talk, EAST, asked, offset)
-    for sequence in (0, 1, 2):
-        ((write, batch),) = arrived(talk, TARGET_LANE)
-        assert batch.base_sequence == sequence
-        answer(talk, TARGET_LANE, write, BASE + sequence)
-    assert outcome(talk) == [(TAKEN, 100), (TAKEN, 101), (TAKEN, 102)]
 
 
 def test_batches_after_one_that_the_target_refused_are_not_sent_there() -> None:
@@ -131,8 +103,7 @@ def test_batches_after_one_that_the_target_refused_are_not_sent_there() -> None:
         ask(talk, records(sequence))
     for (asked, _), offset in zip(arrived(talk, EAST), (100, 101), strict=True):
         answer(talk, EAST, asked, offset)
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
+    answers(talk, TARGET_LANE, -1, int(ErrorCode.NOT_ENOUGH_REPLICAS))
     assert not talk.asked(TARGET_LANE)
     assert outcome(talk) == [(int(ErrorCode.NOT_ENOUGH_REPLICAS), -1), (REFUSED, -1)]
     # Then both come again, in order, and the origin knows them
@@ -150,8 +121,7 @@ def test_batches_after_one_that_the_target_refused_are_not_sent_there() -> None:
 @pytest.mark.parametrize("change", ["lease lost", "fenced by the next move", "its cluster was given up by force"])
 def test_the_target_is_not_written_when_the_state_changed_during_the_origins_write(change: str) -> None:
     talk = Talk(state(topic()))
-    ask(talk, records(0))
-    ((asked, _),) = arrived(talk, EAST)
+    asked = sent(talk, records(0))
     if change == "lease lost":
         talk.lease.valid_until = 0.0
     elif change == "fenced by the next move":
@@ -160,28 +130,22 @@ def test_the_target_is_not_written_when_the_state_changed_during_the_origins_wri
         before, after = topic(None).partitions[0]
         forced = {0: (before.changed(known_end=CUT), after)}
         talk.follow(state(topic(None).model_copy(update={"partitions": forced}), revision=2))
-    answer(talk, EAST, asked, 100)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert told(talk, EAST, asked, 100) == [(REFUSED, -1)]
     assert not talk.asked(TARGET_LANE)
 
 
 def test_a_batch_in_flight_at_the_end_of_the_crossing_still_arrives_and_the_next_one_waits_for_it() -> None:
     talk = Talk(state(topic()))
-    ask(talk, records(0))
-    ((asked, _),) = arrived(talk, EAST)
+    asked = sent(talk, records(0))
     talk.follow(settled())
     # When the client has learned of the new leader, and sends the next batch there over another connection
     other = Talk(settled(), Port("west", 1), producer_orders=talk.session.context.shared.producer_orders)
     ask(other, records(1))
     assert outcome(other) == [(REFUSED, -1)]
     answer(talk, EAST, asked, 100)
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, 100)]
+    assert takes(talk, TARGET_LANE, BASE) == [(TAKEN, 100)]
     ask(other, records(1))
-    ((asked, _),) = arrived(other, WEST)
-    answer(other, WEST, asked, BASE + 1)
-    assert outcome(other) == [(TAKEN, 101)]
+    assert takes(other, WEST, BASE + 1) == [(TAKEN, 101)]
 
 
 def test_a_batch_whose_connection_broke_is_not_awaited_forever() -> None:
@@ -199,8 +163,7 @@ def test_a_straddling_batch_that_is_retried_after_the_crossing_is_written_to_the
     ask(talk, records(20, 10))
     ((asked, batch),) = arrived(talk, WEST)
     assert (batch.producer_id, batch.base_sequence, batch.records_count) == (IN_WEST, 20, 10)
-    answer(talk, WEST, asked, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert told(talk, WEST, asked, BASE) == [(TAKEN, CUT)]
 
 
 def test_producers_are_routed_to_the_origin_while_the_cut_lies_ahead() -> None:
@@ -263,25 +226,21 @@ def test_a_reader_of_both_sides_is_not_sent_away_and_waits_long_on_neither() -> 
 
 def test_a_client_that_reads_from_the_target_over_the_same_connection_reads_its_own_batch() -> None:
     talk = Talk(state(topic()))
-    ask(talk, records(0))
-    ((asked, _),) = arrived(talk, EAST)
+    asked = sent(talk, records(0))
     talk.ask(FETCH, 11, fetch(("orders", 0, 100)))
     # When the batch crosses the cut
     answer(talk, EAST, asked, 100)
     assert not talk.asked(WEST)
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
+    answers(talk, TARGET_LANE, BASE)
     # Then the target is asked for it once it has it
-    (reading,) = talk.asked(WEST)
-    talk.answer(WEST, reading, {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []})
+    talk.broker_answers(WEST, {"throttle_time_ms": 0, "error_code": 0, "session_id": 0, "responses": []})
     assert len(talk.answers()) == 2
 
 
 def test_a_proposed_cut_waits_only_for_requests_sent_before_it() -> None:
     # Given a batch that passed before the gateway knew the cut: whatever offset it gets will be acknowledged
     talk = Talk(state(revision=1))
-    ask(talk, records(0))
-    ((before, _),) = arrived(talk, EAST)
+    before = sent(talk, records(0))
     talk.follow(state(topic("proposed"), revision=2))
     scope = frozenset({b"orders"}), frozenset[bytes](), 2
     assert talk.session.holds_back(*scope)
@@ -299,8 +258,7 @@ def test_a_proposed_cut_waits_for_batches_without_an_answer_too() -> None:
     talk.follow(state(topic("proposed"), revision=2))
     scope = frozenset({b"orders"}), frozenset[bytes](), 2
     assert talk.session.holds_back(*scope)
-    (probe,) = talk.asked(EAST)
-    talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
+    talk.broker_answers(EAST, {"error_code": 0, "api_keys": []})
     assert not talk.session.holds_back(*scope)
 
 

@@ -23,12 +23,15 @@ from tests.gateway.session.crossings import (
     TAKEN,
     TARGET_LANE,
     answer,
+    answers,
     arrived,
     ask,
     cut_at,
     outcome,
     plain,
     records,
+    takes,
+    told,
     topic,
 )
 from tests.gateway.session.messages import FETCH, PRODUCE, entry, fetch, fetched, produce, produced, state
@@ -42,8 +45,7 @@ def held(*, count: int = 1, at: int = CUT, crossing: str = "proposed", acks: int
     ((asked, _),) = arrived(talk, EAST)
     if crossing == "open":
         talk.follow(state(topic("proposed"), revision=2))
-    answer(talk, EAST, asked, at)
-    assert outcome(talk) == []
+    assert told(talk, EAST, asked, at) == []
     return talk
 
 
@@ -71,8 +73,7 @@ def test_a_held_batch_goes_to_the_target_when_the_crossing_is_opened() -> None:
     talk.follow(state(cut_at(102, "open"), revision=3))
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, 102)]
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, 102)]
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -156,8 +157,7 @@ def test_a_client_with_a_shorter_timeout_is_answered_earlier() -> None:
     talk.ask(PRODUCE, 9, plain(records(0), timeout_ms=1000))
     ((asked, _),) = arrived(talk, EAST)
     talk.now += 0.4
-    answer(talk, EAST, asked, CUT)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert told(talk, EAST, asked, CUT) == [(REFUSED, -1)]
 
 
 def test_answers_keep_their_order_and_batches_below_the_cut_are_acknowledged_at_once() -> None:
@@ -207,15 +207,13 @@ def test_the_partitions_of_a_request_are_answered_once_all_are_decided() -> None
     other = cut_at(CUT, name="other").model_copy(update={"crossing": Crossing(operation="m-2", state="proposed")})
     talk = Talk(state(topic("proposed"), other))
     both = produce(("orders", 0, records(0)), ("other", 0, records(0)))
-    talk.ask(PRODUCE, 9, {**both, "timeout_ms": 30_000})
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(PRODUCE, 9, {**both, "timeout_ms": 30_000}, to=EAST)
     talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT + 4)))
     # When one is opened and the other one proposed higher, each in a revision of its own
     talk.follow(state(topic("open"), other, revision=2))
     assert not talk.asked(TARGET_LANE)
     talk.follow(state(topic("open"), cut_at(RAISED, name="other"), revision=3))
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
+    answers(talk, TARGET_LANE, BASE)
     talk.wait(0.25)
     found = {one["name"]: one["partition_responses"][0] for one in talk.answers()[0]["responses"]}
     assert [(found[name]["error_code"], found[name]["base_offset"]) for name in ("orders", "other")] == [
@@ -251,15 +249,12 @@ def test_a_batch_in_flight_to_the_target_is_awaited_and_the_next_one_is_judged_b
     ((write, _),) = arrived(talk, TARGET_LANE)
     talk.follow(state(topic("proposed"), revision=2))
     assert talk.session.holds_back(*SCOPE, 2)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, CUT)]
     assert not talk.session.holds_back(*SCOPE, 2)
     assert not talk.asked(TARGET_LANE)
     # And when there is no way back, because the target has the first of them, the second goes there as well
     talk.follow(state(topic("open"), revision=3))
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE + 1)
-    assert outcome(talk) == [(TAKEN, CUT + 1)]
+    assert takes(talk, TARGET_LANE, BASE + 1) == [(TAKEN, CUT + 1)]
 
 
 @pytest.mark.parametrize("ended", [False, True])
@@ -269,21 +264,17 @@ def test_a_record_above_an_open_cut_goes_to_the_target_once_the_fence_is_lifted(
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
     ((asked, _),) = arrived(talk, EAST)
     talk.follow(state(topic("open", fence=Fence(operation="m-1")), revision=2))
-    answer(talk, EAST, asked, CUT)
-    assert outcome(talk) == []
+    assert told(talk, EAST, asked, CUT) == []
     assert not talk.session.holds_back(*SCOPE, 2)
     talk.follow(state(topic(None if ended else "open"), revision=3))
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert takes(talk, TARGET_LANE, BASE) == [(TAKEN, CUT)]
 
 
 def test_an_acks_0_client_is_cut_off_only_when_its_batch_is_finally_refused() -> None:
     talk = held(acks=0)
     assert talk.closed is None
     talk.wait(PROPOSED_HOLD_S)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+    assert talk.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
 def test_an_acks_0_client_continues_when_the_cut_is_raised() -> None:
@@ -297,28 +288,23 @@ def test_the_batch_of_a_client_that_has_left_still_reaches_its_cluster() -> None
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
     talk.follow(state(topic("open"), revision=2))
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.CLIENT_LEFT
+    answers(talk, TARGET_LANE, BASE)
+    assert talk.cause is Cause.CLIENT_LEFT
 
 
 def test_a_transactional_batch_is_held_too_and_refused_when_it_would_have_to_cross() -> None:
     for newest, expected in ((cut_at(RAISED), (TAKEN, CUT)), (topic("open"), (REFUSED, -1))):
         talk = Talk(state(topic("proposed")))
         body = plain(records(0, producer_id=talk.session.context.shared.shown(EAST, 70)))
-        talk.ask(PRODUCE, 9, {**body, "transactional_id": "t"})
-        (asked,) = talk.asked(EAST)
-        answer(talk, EAST, asked, CUT)
-        assert outcome(talk) == []
+        asked = talk.forwarded(PRODUCE, 9, {**body, "transactional_id": "t"}, to=EAST)
+        assert told(talk, EAST, asked, CUT) == []
         talk.follow(state(newest, revision=2))
         assert outcome(talk) == [expected]
 
 
 def test_another_answer_of_the_broker_waits_for_its_turn_meanwhile() -> None:
     talk = held()
-    talk.ask(FETCH, 12, fetch(("other", 0, 3)))
-    (waiting,) = talk.asked(EAST)
+    waiting = talk.forwarded(FETCH, 12, fetch(("other", 0, 3)), to=EAST)
     talk.answer(EAST, waiting, fetched(("other", 0, 3, b"")))
     talk.wait(0.1)
     assert not talk.answers()
@@ -358,7 +344,6 @@ def test_after_a_held_batch_the_next_one_goes_to_an_ordinary_origin() -> None:
     talk.follow(state(revision=2))
     ask(talk, records(-1, producer_id=-1))
     (asked,) = talk.asked(EAST)
-    answer(talk, EAST, asked, CUT + 1)
-    assert outcome(talk) == [(TAKEN, CUT), (TAKEN, CUT + 1)]
+    assert told(talk, EAST, asked, CUT + 1) == [(TAKEN, CUT), (TAKEN, CUT + 1)]
     assert Port("east", 1) == talk.session.context.port
     assert not talk.asked(WEST)

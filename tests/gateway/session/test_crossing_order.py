@@ -16,10 +16,14 @@ from tests.gateway.session.crossings import (
     TAKEN,
     TARGET_LANE,
     answer,
+    answers,
     arrived,
     ask,
     outcome,
     records,
+    sent,
+    takes,
+    told,
 )
 from tests.gateway.session.crossings import topic as crossing_topic
 from tests.gateway.session.messages import CLIENT_PID, state
@@ -40,28 +44,22 @@ def test_a_batch_does_not_cross_before_an_earlier_one_that_was_refused_at_the_cu
     (first, _), (second, _) = arrived(talk, EAST)
     # When the first straddles the cut and is refused, and its client has sent it again
     talk.lease.valid_until = 0.0
-    answer(talk, EAST, first, CUT - 2)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert told(talk, EAST, first, CUT - 2) == [(REFUSED, -1)]
     talk.lease.valid_until = 1e9
-    ask(talk, records(0, 4))
-    ((again, _),) = arrived(talk, EAST)
+    again = sent(talk, records(0, 4))
     # Then the second does not cross before it, for the target would take it as the beginning
-    answer(talk, EAST, second, CUT + 2)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert told(talk, EAST, second, CUT + 2) == [(REFUSED, -1)]
     assert not talk.asked(TARGET_LANE)
     # And the first does, and after it the second
     answer(talk, EAST, again, CUT - 2)
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert (batch.base_sequence, batch.records_count) == (0, 4)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
-    ask(talk, records(4))
-    ((third, _),) = arrived(talk, EAST)
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, CUT)]
+    third = sent(talk, records(4))
     answer(talk, EAST, third, CUT + 2)
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.base_sequence == 4
-    answer(talk, TARGET_LANE, write, BASE + 4)
-    assert outcome(talk) == [(TAKEN, CUT + 4)]
+    assert told(talk, TARGET_LANE, write, BASE + 4) == [(TAKEN, CUT + 4)]
 
 
 @pytest.mark.parametrize("why", [ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NOT_ENOUGH_REPLICAS])
@@ -84,14 +82,12 @@ def test_batches_out_of_order_after_one_that_the_origin_refused_are_resent_after
         ask(talk, records(sequence))
         ((again, batch),) = arrived(talk, EAST)
         assert batch.base_sequence == sequence
-        answer(talk, EAST, again, sequence)
-        assert outcome(talk) == [(TAKEN, sequence)]
+        assert told(talk, EAST, again, sequence) == [(TAKEN, sequence)]
 
 
 def test_an_unfilled_gap_is_reported_as_by_the_origin() -> None:
     talk = Talk(state(crossing_topic()))
-    ask(talk, records(5))
-    ((request, _),) = arrived(talk, EAST)
+    request = sent(talk, records(5))
     answer(talk, EAST, request, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     assert outcome(talk) == [(int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)]
 
@@ -99,12 +95,10 @@ def test_an_unfilled_gap_is_reported_as_by_the_origin() -> None:
 def test_a_batch_that_the_origin_refused_and_calls_out_of_order_itself_gets_that_error() -> None:
     # Given a batch that the origin has refused
     talk = Talk(state(crossing_topic()))
-    ask(talk, records(5))
-    ((request, _),) = arrived(talk, EAST)
+    request = sent(talk, records(5))
     answer(talk, EAST, request, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     # When it comes again, and there is a gap before it
-    ask(talk, records(5))
-    ((again, _),) = arrived(talk, EAST)
+    again = sent(talk, records(5))
     answer(talk, EAST, again, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then its client does not wait for a batch that will not come
     assert outcome(talk) == [(REFUSED, -1), (int(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER), -1)]
@@ -113,27 +107,21 @@ def test_a_batch_that_the_origin_refused_and_calls_out_of_order_itself_gets_that
 def test_a_late_answer_to_a_connection_that_its_client_has_left_holds_up_nothing() -> None:
     # Given a broker that has not answered, and a client that has left it, and continued over another connection
     left, talk = connections(2)
-    ask(left, records(0))
-    ((late, _),) = arrived(left, EAST)
+    late = sent(left, records(0))
     left.take(left.session.client_left(left.now))
-    ask(talk, records(0))
-    ((request, _),) = arrived(talk, EAST)
-    answer(talk, EAST, request, 0)
-    assert outcome(talk) == [(TAKEN, 0)]
+    request = sent(talk, records(0))
+    assert told(talk, EAST, request, 0) == [(TAKEN, 0)]
     # When the first broker reports that it no longer leads
     answer(left, EAST, late, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
     # Then no batch waits for one that is in the log
-    ask(talk, records(1))
-    ((request, _),) = arrived(talk, EAST)
-    answer(talk, EAST, request, 1)
-    assert outcome(talk) == [(TAKEN, 1)]
+    request = sent(talk, records(1))
+    assert told(talk, EAST, request, 1) == [(TAKEN, 1)]
 
 
 def test_a_gap_on_a_connection_that_its_client_has_left_ends_no_wait() -> None:
     # Given a batch that the origin has not answered yet, on a connection that its client has left
     left, talk = connections(2)
-    ask(left, records(1))
-    ((late, _),) = arrived(left, EAST)
+    late = sent(left, records(1))
     left.take(left.session.client_left(left.now))
     # And the same batch, refused on another connection
     talk.lease.valid_until = 0.0
@@ -154,9 +142,7 @@ def test_a_gap_reported_to_one_connection_ends_no_wait_at_another_one() -> None:
     ask(old, records(1))
     ask(talk, records(1))
     ((late, _),) = arrived(old, EAST)
-    ((request, _),) = arrived(talk, EAST)
-    answer(talk, EAST, request, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert takes(talk, EAST, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == [(REFUSED, -1)]
     # When the other one reports a gap before it
     answer(old, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then the next batch still waits for it
@@ -172,14 +158,11 @@ def test_no_batch_waits_for_a_refused_one_after_which_the_origin_has_appended_an
     ask(talk, records(1))
     (first, _), (second, _) = arrived(talk, EAST)
     answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    answer(talk, EAST, second, 1)
-    assert outcome(talk) == [(REFUSED, -1), (TAKEN, 1)]
+    assert told(talk, EAST, second, 1) == [(REFUSED, -1), (TAKEN, 1)]
     # When its client takes the first one for written, as it is
     ask(talk, records(2))
     # Then the client's next batches continue
-    ((third, _),) = arrived(talk, EAST)
-    answer(talk, EAST, third, 2)
-    assert outcome(talk) == [(TAKEN, 2)]
+    assert takes(talk, EAST, 2) == [(TAKEN, 2)]
 
 
 def test_no_batch_crosses_before_one_that_the_origin_refused_though_the_client_has_left() -> None:
@@ -205,8 +188,7 @@ def test_a_batch_refused_on_one_connection_is_not_awaited_when_another_one_has_w
     ((request, _),) = arrived(talk, EAST)
     # When it is refused on the old one, and then written over the other one
     answer(old, EAST, late, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    answer(talk, EAST, request, 0)
-    assert outcome(talk) == [(TAKEN, 0)]
+    assert told(talk, EAST, request, 0) == [(TAKEN, 0)]
     # Then the next one continues
     ask(talk, records(1))
     assert arrived(talk, EAST)
@@ -215,8 +197,7 @@ def test_a_batch_refused_on_one_connection_is_not_awaited_when_another_one_has_w
 def test_an_answer_on_an_old_connection_does_not_end_a_dispatch_over_a_new_one() -> None:
     # Given a batch in flight over an old connection, and later over a new one with the next one after it
     old, talk = connections(2)
-    ask(old, records(1))
-    ((late, _),) = arrived(old, EAST)
+    late = sent(old, records(1))
     talk.now += 1.0
     ask(talk, records(1))
     ask(talk, records(2))
@@ -268,13 +249,11 @@ def test_no_batch_crosses_before_one_that_the_origin_does_not_acknowledge(why: E
     assert outcome(talk) == [(int(why), -1), (REFUSED, -1)]
     # And both cross in order when they come again
     for sequence in range(2):
-        ask(talk, records(sequence))
-        ((again, _),) = arrived(talk, EAST)
+        again = sent(talk, records(sequence))
         answer(talk, EAST, again, CUT + sequence)
         ((write, batch),) = arrived(talk, TARGET_LANE)
         assert batch.base_sequence == sequence
-        answer(talk, TARGET_LANE, write, BASE + sequence)
-        assert outcome(talk) == [(TAKEN, CUT + sequence)]
+        assert told(talk, TARGET_LANE, write, BASE + sequence) == [(TAKEN, CUT + sequence)]
 
 
 def test_batches_out_of_order_after_one_that_is_in_flight_again_are_resent_after_it() -> None:
@@ -283,39 +262,32 @@ def test_batches_out_of_order_after_one_that_is_in_flight_again_are_resent_after
     for sequence in range(2):
         ask(talk, records(sequence))
     (first, _), (second, _) = arrived(talk, EAST)
-    answer(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert outcome(talk) == [(REFUSED, -1)]
+    assert told(talk, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == [(REFUSED, -1)]
     # When the first is in flight again before the origin reports the second as out of order
     ask(talk, records(0))
     answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then the client sees no gap, for which it would raise its epoch
     assert outcome(talk) == [(REFUSED, -1)]
-    ((again, _),) = arrived(talk, EAST)
-    answer(talk, EAST, again, 0)
-    assert outcome(talk) == [(TAKEN, 0)]
+    assert takes(talk, EAST, 0) == [(TAKEN, 0)]
 
 
 def test_no_batch_crosses_before_one_whose_write_is_in_flight_whatever_an_old_connection_answers() -> None:
     # Given a batch in flight over a connection that its client has left, and over a new one, which writes it to the
     # target
     left, talk, third = connections(3)
-    ask(left, records(0))
-    ((late, _),) = arrived(left, EAST)
+    late = sent(left, records(0))
     left.take(left.session.client_left(left.now))
-    ask(talk, records(0))
-    ((request, _),) = arrived(talk, EAST)
+    request = sent(talk, records(0))
     answer(talk, EAST, request, CUT)
     ((write, _),) = arrived(talk, TARGET_LANE)
     # When the old one is answered, and the next batch, over a third connection, gets an offset above the cut
     answer(left, EAST, late, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
-    ask(third, records(1))
-    ((request, _),) = arrived(third, EAST)
+    request = sent(third, records(1))
     answer(third, EAST, request, CUT + 1)
     # Then it does not race with the first: the target would take it as the beginning
     assert not third.asked(TARGET_LANE)
     assert outcome(third) == [(REFUSED, -1)]
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, CUT)]
 
 
 def test_no_batch_crosses_before_one_that_was_refused_after_one_that_is_refused_again() -> None:
@@ -328,10 +300,8 @@ def test_no_batch_crosses_before_one_that_was_refused_after_one_that_is_refused_
     answer(old, EAST, second, CUT)
     # When the client hears of the first only, which a new leader refuses once before it acknowledges it
     for error, offset in ((ErrorCode.LEADER_NOT_AVAILABLE, -1), (ErrorCode.NONE, CUT - 1)):
-        ask(talk, records(0))
-        ((request, _),) = arrived(talk, EAST)
-        answer(talk, EAST, request, offset, error)
-        assert outcome(talk) == [(int(error), offset)]
+        request = sent(talk, records(0))
+        assert told(talk, EAST, request, offset, error) == [(int(error), offset)]
     ask(talk, records(2))
     # Then the third does not cross as the beginning: the second could not be written after it
     assert outcome(talk) == [(REFUSED, -1)]
@@ -341,19 +311,14 @@ def test_no_batch_crosses_before_one_that_was_refused_after_one_that_is_refused_
 def test_a_targets_refusal_to_a_client_that_has_left_holds_up_no_written_batch() -> None:
     # Given a client that has left while its batch was in flight, has it written over another connection, and continues
     left, talk = connections(2)
-    ask(left, records(0))
-    ((late, _),) = arrived(left, EAST)
+    late = sent(left, records(0))
     left.take(left.session.client_left(left.now))
-    ask(talk, records(0))
-    ((request, _),) = arrived(talk, EAST)
+    request = sent(talk, records(0))
     answer(talk, EAST, request, CUT)
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert takes(talk, TARGET_LANE, BASE) == [(TAKEN, CUT)]
     # When the target gets the old one after so many others that it does not know it any more
     answer(left, EAST, late, CUT)
-    ((write, _),) = arrived(left, TARGET_LANE)
-    answer(left, TARGET_LANE, write, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    answers(left, TARGET_LANE, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then later batches continue
     ask(talk, records(1))
     assert arrived(talk, EAST)
@@ -385,17 +350,12 @@ def test_a_batch_that_was_out_of_order_before_the_refused_one_came_again_is_not_
     ask(talk, records(1))
     ((first, _),) = arrived(old, EAST)
     ((second, _),) = arrived(talk, EAST)
-    answer(old, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-    assert outcome(old) == [(REFUSED, -1)]
+    assert told(old, EAST, first, -1, ErrorCode.NOT_LEADER_OR_FOLLOWER) == [(REFUSED, -1)]
     # When the first has come again and is written before the second is reported out of order
-    ask(old, records(0))
-    ((again, _),) = arrived(old, EAST)
-    answer(old, EAST, again, 0)
-    assert outcome(old) == [(TAKEN, 0)]
+    again = sent(old, records(0))
+    assert told(old, EAST, again, 0) == [(TAKEN, 0)]
     answer(talk, EAST, second, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then its client does not take it for a gap, and when it comes again it is written, too
     assert outcome(talk) == [(REFUSED, -1)]
-    ask(talk, records(1))
-    ((request, _),) = arrived(talk, EAST)
-    answer(talk, EAST, request, 1)
-    assert outcome(talk) == [(TAKEN, 1)]
+    request = sent(talk, records(1))
+    assert told(talk, EAST, request, 1) == [(TAKEN, 1)]

@@ -18,11 +18,14 @@ from tests.gateway.session.crossings import (
     TAKEN,
     TARGET_LANE,
     answer,
+    answers,
     arrived,
     cut_at,
     outcome,
     plain,
     records,
+    takes,
+    told,
     topic,
 )
 from tests.gateway.session.messages import PRODUCE, produce, produced, state
@@ -34,23 +37,19 @@ def test_an_unknown_leader_of_the_target_is_awaited() -> None:
     unknown = topology(east={"orders": {0: 1}})
     talk = Talk(replace(state(topic()), topology=unknown))
     talk.ask(PRODUCE, 9, plain(records(-1, 10, producer_id=-1)))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, 95)
-    assert outcome(talk) == []
+    assert takes(talk, EAST, 95) == []
     assert Refresh() in talk.others
     # When the gateway has found its leader
     talk.follow(replace(talk.session.context.snapshot, topology=state().topology))
     ((write, batch),) = arrived(talk, TARGET_LANE)
     assert batch.records_count == 10
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, CUT)]
 
 
 def test_a_batch_whose_target_is_never_found_is_finally_refused() -> None:
     talk = Talk(replace(state(topic()), topology=topology(east={"orders": {0: 1}})))
     talk.ask(PRODUCE, 9, plain(records(0)))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, CUT)
+    answers(talk, EAST, CUT)
     for _ in range(int(PROPOSED_HOLD_S / 0.25) - 1):
         assert outcome(talk) == []
     assert outcome(talk) == [(REFUSED, -1)]
@@ -62,8 +61,7 @@ def test_a_changed_leader_of_the_target_is_hidden_from_the_client_and_the_next_b
         talk.ask(PRODUCE, 9, plain(records(sequence, 10)))
     for (asked, _), offset in zip(arrived(talk, EAST), (95, 105), strict=True):
         answer(talk, EAST, asked, offset)
-    ((write, _),) = arrived(talk, TARGET_LANE)
-    answer(talk, TARGET_LANE, write, -1, REFUSED)
+    answers(talk, TARGET_LANE, -1, REFUSED)
     assert not talk.asked(TARGET_LANE)
     assert not talk.session.holds_back(*SCOPE, 1)
     # When it was looked up again, and found
@@ -83,8 +81,7 @@ def test_a_batch_that_one_target_has_appended_is_not_resent_with_one_that_anothe
     talk.ask(PRODUCE, 9, {**produce(("orders", 0, records(0)), ("other", 0, records(0))), "timeout_ms": 30_000})
     (asked,) = talk.asked(EAST)
     talk.answer(EAST, asked, produced(("orders", 0, 0, CUT), ("other", 0, 0, CUT)))
-    (write,) = talk.asked(TARGET_LANE)
-    talk.answer(TARGET_LANE, write, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
+    talk.broker_answers(TARGET_LANE, produced(("orders", 0, 0, BASE), ("other", 0, REFUSED, -1)))
     talk.wait(0.25)
     (again,) = talk.asked(TARGET_LANE)
     assert again.topics == ["other"]
@@ -96,8 +93,7 @@ def test_a_batch_that_one_target_has_appended_is_not_resent_with_one_that_anothe
 def test_a_target_that_dies_breaks_no_client_connection_and_its_successor_is_asked() -> None:
     talk = Talk(state(topic()))
     talk.ask(PRODUCE, 9, plain(records(0, 10)))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, 95)
+    answers(talk, EAST, 95)
     ((_, first),) = arrived(talk, TARGET_LANE)
     # When its connection breaks before the answer, and the successor cannot be dialled at first
     for _ in range(3):
@@ -108,8 +104,7 @@ def test_a_target_that_dies_breaks_no_client_connection_and_its_successor_is_ask
         ((write, again),) = arrived(talk, TARGET_LANE)
         assert again == first
     # Then the batch that it may have appended is sent again unchanged
-    answer(talk, TARGET_LANE, write, BASE)
-    assert outcome(talk) == [(TAKEN, CUT)]
+    assert told(talk, TARGET_LANE, write, BASE) == [(TAKEN, CUT)]
 
 
 def test_a_batch_whose_target_does_not_come_back_is_refused_and_the_next_one_waits_for_it() -> None:

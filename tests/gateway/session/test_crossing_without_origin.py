@@ -11,8 +11,7 @@ from tests.gateway.session.crossings import (
     RAISED,
     REFUSED,
     TAKEN,
-    answer,
-    arrived,
+    answers,
     cut_at,
     outcome,
     plain,
@@ -38,12 +37,10 @@ def test_batches_that_an_origin_appended_before_it_died_are_all_acknowledged_or_
     # Given a batch that waits for its request's other topic, and one that was sent when a higher cut was served
     talk = Talk(state(topic("proposed"), cut_at(CUT, name="other")))
     data = produce(("orders", 0, records(0)), ("other", 0, records(-1, producer_id=-1)))
-    talk.ask(PRODUCE, 9, {**data, "timeout_ms": 30_000})
-    (first,) = talk.asked(EAST)
+    first = talk.forwarded(PRODUCE, 9, {**data, "timeout_ms": 30_000}, to=EAST)
     talk.answer(EAST, first, produced(("orders", 0, TAKEN, CUT), ("other", 0, TAKEN, CUT)))
     talk.follow(state(cut_at(RAISED), cut_at(CUT, name="other"), revision=2))
-    talk.ask(PRODUCE, 9, plain(records(1)))
-    (second,) = talk.asked(EAST)
+    second = talk.forwarded(PRODUCE, 9, plain(records(1)), to=EAST)
     talk.answer(EAST, second, produced(("orders", 0, TAKEN, CUT + 1)))
     assert talk.answers() == []
     # When the crossing is ended without the origin
@@ -56,8 +53,7 @@ def test_after_a_refused_batch_no_later_one_is_acknowledged_from_a_dead_origin()
     talk = Talk(state(topic("proposed")))
     for number, wait_s in ((0, PROPOSED_HOLD_S - 1), (1, 0)):
         talk.ask(PRODUCE, 9, plain(records(number)))
-        ((asked, _),) = arrived(talk, EAST)
-        answer(talk, EAST, asked, CUT + number)
+        answers(talk, EAST, CUT + number)
         talk.wait(wait_s)
     # Given the state has not decided in time on the first of two
     talk.wait(1.5)

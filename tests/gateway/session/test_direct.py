@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from gateway.session.commands import Cause, Compose, NotServed
+from gateway.session.commands import Cause, NotServed
 from gateway.session.requests import SERVED_FOR_DISCOVERY
 from gateway.session.snapshot import Port
 from ha_core.wire import APIS, ApiKey
@@ -30,7 +30,7 @@ def test_discovery_is_served() -> None:
     assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
     talk.ask(METADATA, 4, {"topics": [], "allow_auto_topic_creation": False})
     talk.ask(FIND, 2, {"key": "g", "key_type": 0})
-    assert [command.api_key for command in talk.others if isinstance(command, Compose)] == [METADATA, FIND]
+    assert [command.api_key for command in talk.questions] == [METADATA, FIND]
 
 
 def test_a_producer_a_member_and_an_administrator_get_an_error_at_the_discovery_listener() -> None:
@@ -43,9 +43,8 @@ def test_a_producer_a_member_and_an_administrator_get_an_error_at_the_discovery_
     assert written["responses"][0]["partition_responses"][0]["error_code"] == NOT_LEADER
     assert beat["error_code"] == NOT_COORDINATOR
     # And where an API has no error for a whole request, the connection ends, with a log line that has the reason
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.UNSUPPORTED
-    assert "discovery only" in talk.closed.detail
+    assert talk.cause is Cause.UNSUPPORTED
+    assert "discovery only" in talk.why
     assert talk.asked(EAST) == []
     told = [command.api_key for command in talk.others if isinstance(command, NotServed)]
     assert told == [PRODUCE, HEARTBEAT, CREATE_PARTITIONS]
@@ -59,8 +58,8 @@ def test_no_other_request_is_forwarded(key: int) -> None:
         talk = Talk(port=DIRECT)
         body = message(SCHEMAS[key].fields("request"), version, random.Random(seed))
         talk.ask(key, version, body)
-        assert not any(isinstance(command, Compose) for command in talk.others)
+        assert not talk.questions
         assert talk.upstream == {}
         right = {Cause.UNSUPPORTED, Cause.MALFORMED, Cause.REFUSED_WITHOUT_ANSWER}
-        assert talk.closed is None or talk.closed.cause in right
+        assert talk.cause is None or talk.cause in right
         assert any(isinstance(command, NotServed) for command in talk.others)

@@ -139,7 +139,7 @@ def slow(per_s: int = 1) -> Talk:
 
 
 def composed(talk: Talk) -> list[Compose]:
-    found = [command for command in talk.others if isinstance(command, Compose)]
+    found = talk.questions
     talk.others[:] = [command for command in talk.others if not isinstance(command, Compose)]
     return found
 
@@ -149,7 +149,7 @@ def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay(
     talk = slow()
     talk.ask(METADATA, 8, {"topics": []})
     (first,) = composed(talk)
-    talk.take(talk.session.answered(first.token, NO_TOPICS, talk.now))
+    talk.composed(first, NO_TOPICS)
     talk.ask(METADATA, 8, {"topics": []})
     # Then no cluster is asked yet, the client is not read, and a timer stands
     assert composed(talk) == []
@@ -159,7 +159,7 @@ def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay(
     # And a second later the cluster is asked, and the answer has the delay
     talk.wait(1.0)
     (second,) = composed(talk)
-    talk.take(talk.session.answered(second.token, NO_TOPICS, talk.now))
+    talk.composed(second, NO_TOPICS)
     assert [answer["throttle_time_ms"] for answer in talk.answers()] == [0, 1000]
     assert talk.closed is None
     counts = talk.session.context.shared.counts
@@ -186,7 +186,7 @@ def test_an_encoded_answer_has_the_delay_too() -> None:
         talk.wait(2.0)
         (one,) = composed(talk)
         body = encode(METADATA, version, "response", NO_TOPICS)
-        talk.take(talk.session.answered(one.token, body, talk.now))
+        talk.composed(one, body)
         talk.now -= 1.9
     assert [answer.get("throttle_time_ms", 0) > 0 for answer in talk.answers()] == [False, True, False]
 
@@ -208,7 +208,7 @@ def test_producer_ids_and_coordinators_count_and_versions_do_not() -> None:
     talk = slow()
     talk.ask(FIND, 2, {"key": "g", "key_type": 0})
     (first,) = composed(talk)
-    talk.take(talk.session.answered(first.token, {"error_code": 15, "node_id": -1, "host": "", "port": -1}, talk.now))
+    talk.composed(first, {"error_code": 15, "node_id": -1, "host": "", "port": -1})
     talk.answers()
     # Then versions are returned at once
     talk.ask(VERSIONS, 3, {"client_software_name": "a", "client_software_version": "1"})
@@ -247,9 +247,9 @@ def test_a_client_that_leaves_while_it_waits_ends_its_session() -> None:
         talk.ask(METADATA, 8, {"topics": []})
     (one,) = composed(talk)
     talk.take(talk.session.client_left(talk.now))
-    talk.take(talk.session.answered(one.token, NO_TOPICS, talk.now))
+    talk.composed(one, NO_TOPICS)
     talk.wait(1.0)
     for late in composed(talk):
-        talk.take(talk.session.answered(late.token, NO_TOPICS, talk.now))
+        talk.composed(late, NO_TOPICS)
     assert talk.closed is not None
     assert not any(isinstance(command, Wake) for command in talk.others)

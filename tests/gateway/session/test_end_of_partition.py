@@ -74,37 +74,26 @@ def test_an_old_cluster_known_to_be_unreachable_does_not_end_the_partition() -> 
     assert marks(talk) == (100, 100)
 
 
-def test_the_end_of_a_dead_clusters_log_does_not_end_the_partition() -> None:
-    talk = reader(closed_by_force(), 150)
-    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 150, b"")))
-    assert marks(talk) == (1000, 1000)
+GONE = fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE)
+AT_150 = fetched(("orders", 0, 150, b""))
+ENDS: dict[str, tuple[Topic, int, BrokerLane, dict[str, Any] | None, int]] = {
+    "a dead cluster's log ends": (closed_by_force(), 150, EAST, AT_150, 1000),
+    "a dead cluster's records were not given up yet": (closed_by_force(), 150, EAST, GONE, 1000),
+    "the log has not reached its cut": (crossing("open"), 150, EAST, AT_150, 150),
+    "the cut may still rise": (crossing("proposed"), 1000, EAST, None, -1),
+    "the new log's start is looked up": (moved(100, 7), 100, WEST, GONE, -1),
+}
 
 
-def test_records_that_were_not_given_up_yet_are_still_to_come() -> None:
-    talk = reader(closed_by_force(), 150)
-    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
+@pytest.mark.parametrize(("topic", "offset", "lane", "answer", "end"), ENDS.values(), ids=ENDS)
+def test_the_end_is_the_partitions_or_unknown_while(
+    topic: Topic, offset: int, lane: BrokerLane, answer: dict[str, Any] | None, end: int
+) -> None:
+    talk = reader(topic, offset)
+    if answer is not None:
+        talk.broker_answers(lane, answer)
     talk.wait(1.0)
-    assert marks(talk) == (1000, 1000)
-
-
-def test_until_the_log_has_reached_a_cut_its_end_is_the_partitions() -> None:
-    talk = reader(crossing("open"), 150)
-    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 150, b"")))
-    assert marks(talk) == (150, 150)
-
-
-def test_the_partitions_end_is_unknown_at_a_cut_that_may_still_rise() -> None:
-    talk = reader(crossing("proposed"), 1000)
-    talk.wait(1.0)
-    assert marks(talk) == (-1, -1)
-
-
-def test_the_partition_does_not_end_while_a_log_start_is_looked_up() -> None:
-    # Given a reader that comes to the new log, whose first records retention has removed
-    talk = reader(moved(100, 7), 100)
-    talk.answer(WEST, talk.asked(WEST)[0], fetched(("orders", 0, -1, b""), error=ErrorCode.OFFSET_OUT_OF_RANGE))
-    talk.wait(1.0)
-    assert marks(talk) == (-1, -1)
+    assert marks(talk) == (end, end)
 
 
 def test_a_batch_that_straddles_a_cut_is_not_the_end_of_the_partition() -> None:

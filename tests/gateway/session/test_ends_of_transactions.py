@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Compose, LookAfter
+from gateway.session.commands import LookAfter
 from gateway.session.open_transactions import LONG_S, Holders, learn
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic
@@ -43,8 +43,7 @@ def test_a_transaction_ends_on_another_connection_of_the_same_gateway() -> None:
     holders = Holders()
     first, second = begun(holders), Talk(bound("east"), EAST_PORT, holders=holders)
     # When it is ended over the other connection
-    second.ask(END, 3, end(EASTS))
-    (ending,) = second.asked(EAST)
+    ending = second.forwarded(END, 3, end(EASTS), to=EAST)
     assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET)
     second.answer(EAST, ending, {"error_code": 0})
     # Then it is open on neither
@@ -72,8 +71,7 @@ def test_a_transaction_ends_in_the_cluster_that_its_user_was_moved_out_of(error:
     # When the cluster that issued its producer's id is asked to end it
     second.ask(END, 3, end(EASTS))
     assert not second.asked(WEST)
-    asked = next(one for one in second.others if isinstance(one, Compose))
-    second.take(second.session.answered(asked.token, {"error_code": error}, second.now))
+    second.composed(second.questions[0], {"error_code": error})
     # Then the answer decides whether it is still open
     assert first.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
 

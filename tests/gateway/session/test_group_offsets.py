@@ -54,13 +54,11 @@ def offset_of(talk: Talk) -> int:
 @pytest.mark.parametrize("version", [1, 7])
 def test_offsets_of_a_group_that_only_another_cluster_knows_are_read_there(version: int) -> None:
     talk = asking(bound_to_west(), version)
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1))
+    talk.broker_answers(WEST, committed(-1))
     (second,) = talk.asked(WEST)
     assert second.api_key == DESCRIBE
     talk.answer(WEST, second, described("Dead"))
-    (third,) = talk.asked(EAST)
-    talk.answer(EAST, third, committed(3))
+    talk.broker_answers(EAST, committed(3))
 
     assert offset_of(talk) == 3
 
@@ -70,14 +68,11 @@ def test_an_offset_for_another_clusters_topic_of_equal_name_is_not_returned(name
     # Given a topic in each cluster, and a group that only east knows
     talk = Talk(bound_to_west(west=ORDERS), WEST_PORT)
     # When a reader of west's topic fetches the offsets of that group
-    talk.ask(OFFSETS, 7, {"group_id": "billing", "topics": names})
-    (first,) = talk.asked(WEST)
+    first = talk.forwarded(OFFSETS, 7, {"group_id": "billing", "topics": names}, to=WEST)
     nothing = committed(-1) if names else {"topics": [], "error_code": 0}
     talk.answer(WEST, first, nothing)
-    (second,) = talk.asked(WEST)
-    talk.answer(WEST, second, described("Dead"))
-    (third,) = talk.asked(EAST)
-    talk.answer(EAST, third, committed(1000))
+    talk.broker_answers(WEST, described("Dead"))
+    talk.broker_answers(EAST, committed(1000))
     # Then it starts by its reset policy, and skips no records
     (answer,) = talk.answers()
     assert [one["committed_offset"] for topic in answer["topics"] for one in topic["partitions"]] == (
@@ -87,12 +82,9 @@ def test_an_offset_for_another_clusters_topic_of_equal_name_is_not_returned(name
 
 def test_an_offset_of_a_moved_topic_is_returned_from_any_cluster() -> None:
     talk = asking(bound_to_west(west=ORDERS, moved=moved()))
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1))
-    (second,) = talk.asked(WEST)
-    talk.answer(WEST, second, described("Dead"))
-    (third,) = talk.asked(EAST)
-    talk.answer(EAST, third, committed(3))
+    talk.broker_answers(WEST, committed(-1))
+    talk.broker_answers(WEST, described("Dead"))
+    talk.broker_answers(EAST, committed(3))
 
     assert offset_of(talk) == 3
 
@@ -109,8 +101,7 @@ def test_a_commit_without_a_member_goes_to_the_bound_cluster_though_only_another
 
 def test_offsets_at_the_groups_own_coordinator_are_the_answer_and_no_other_cluster_is_asked() -> None:
     talk = asking(bound_to_west())
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(7))
+    talk.broker_answers(WEST, committed(7))
 
     assert offset_of(talk) == 7
     assert not talk.asked(EAST)
@@ -118,10 +109,8 @@ def test_offsets_at_the_groups_own_coordinator_are_the_answer_and_no_other_clust
 
 def test_a_known_group_without_offsets_has_none_whatever_other_clusters_have() -> None:
     talk = asking(bound_to_west())
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1))
-    (second,) = talk.asked(WEST)
-    talk.answer(WEST, second, described("PreparingRebalance"))
+    talk.broker_answers(WEST, committed(-1))
+    talk.broker_answers(WEST, described("PreparingRebalance"))
 
     assert offset_of(talk) == -1
     assert not talk.asked(EAST)
@@ -134,8 +123,7 @@ def test_a_known_group_without_offsets_has_none_whatever_other_clusters_have() -
 )
 def test_a_group_with_a_cluster_of_its_own_is_read_only_there(state: Snapshot) -> None:
     talk = asking(state)
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1))
+    talk.broker_answers(WEST, committed(-1))
 
     assert offset_of(talk) == -1
     assert not talk.asked(WEST)
@@ -143,10 +131,8 @@ def test_a_group_with_a_cluster_of_its_own_is_read_only_there(state: Snapshot) -
 
 def test_a_cluster_that_is_lost_meanwhile_does_not_prevent_an_answer() -> None:
     talk = asking(bound_to_west())
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1))
-    (second,) = talk.asked(WEST)
-    talk.answer(WEST, second, described("Dead"))
+    talk.broker_answers(WEST, committed(-1))
+    talk.broker_answers(WEST, described("Dead"))
     assert talk.asked(EAST)
     talk.lose(EAST)
 
@@ -155,8 +141,7 @@ def test_a_cluster_that_is_lost_meanwhile_does_not_prevent_an_answer() -> None:
 
 def test_an_error_is_the_answer() -> None:
     talk = asking(bound_to_west())
-    (first,) = talk.asked(WEST)
-    talk.answer(WEST, first, committed(-1, error=14))
+    talk.broker_answers(WEST, committed(-1, error=14))
 
     assert offset_of(talk) == -1
     assert not talk.asked(EAST)

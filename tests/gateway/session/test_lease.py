@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from gateway.session.commands import AwaitLease, Cause, Compose
+from gateway.session.commands import AwaitLease, Cause
 from gateway.session.lifecycle import Open
 from gateway.session.pending import Passed
 from gateway.session.snapshot import Lease, Port, Snapshot
@@ -45,8 +45,7 @@ def _committed(talk: Talk) -> None:
 
 
 def _composed(talk: Talk) -> None:
-    asked = next(one for one in talk.others if isinstance(one, Compose))
-    talk.take(talk.session.answered(asked.token, {"error_code": 0}, talk.now))
+    talk.composed(talk.questions[0], {"error_code": 0})
 
 
 def _end(talk: Talk) -> None:
@@ -94,8 +93,7 @@ def test_a_request_in_flight_when_the_lease_was_lost_is_not_acknowledged_if_the_
     talk.follow(at(2, way.state))
     regain(talk)
     assert not talk.answers()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.LEASE_LOST
+    assert talk.cause is Cause.LEASE_LOST
 
 
 @pytest.mark.parametrize("name", WAYS)
@@ -120,8 +118,8 @@ def test_an_answer_that_waits_for_another_is_sent_only_under_the_lease() -> None
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
     talk.ask(DELETE_GROUPS, 2, {"groups_names": ["billing"]})
     deleted = {"results": [{"group_id": "billing", "error_code": 0}]}
-    asked = next(one for one in talk.others if isinstance(one, Compose))
-    talk.take(talk.session.answered(asked.token, deleted, talk.now))
+    asked = talk.questions[0]
+    talk.composed(asked, deleted)
     # When the lease is lost, and operations go on, before the read is answered
     lose(talk)
     talk.follow(at(2, state()))
@@ -129,8 +127,7 @@ def test_an_answer_that_waits_for_another_is_sent_only_under_the_lease() -> None
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b"")))
     # Then the read is answered, and the other request is not
     assert len(talk.answers()) == 1
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.LEASE_LOST
+    assert talk.cause is Cause.LEASE_LOST
 
 
 @pytest.mark.parametrize("acks", [0, -1])
@@ -215,9 +212,8 @@ def test_without_the_lease_no_topic_or_group_is_changed_by_a_possibly_old_map(
 
     talk.ask(api_key, version, body)
 
-    assert not any(isinstance(command, Compose) for command in talk.others)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.LEASE_LOST
+    assert not talk.questions
+    assert talk.cause is Cause.LEASE_LOST
 
 
 def test_without_the_lease_clients_still_get_metadata() -> None:
@@ -225,4 +221,4 @@ def test_without_the_lease_clients_still_get_metadata() -> None:
 
     talk.ask(3, 4, {"topics": [{"name": "orders"}], "allow_auto_topic_creation": False})
 
-    assert any(isinstance(command, Compose) for command in talk.others)
+    assert talk.questions

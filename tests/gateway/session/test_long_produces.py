@@ -193,8 +193,7 @@ def test_a_long_produce_with_acks_0_ends_its_connection_if_a_partition_is_refuse
     talk.answer(EAST, asked[0], produced(*((name, number, 0, 5) for name, number in partitions(asked[0]))))
     taken_by(talk, EAST)
     assert not talk.answers()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+    assert talk.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
 def test_a_long_produce_with_acks_0_gets_no_answer_and_its_connection_continues() -> None:
@@ -225,9 +224,8 @@ def test_no_part_of_a_long_produce_is_sent_if_its_end_is_malformed() -> None:
     talk = Talk(state())
     ask(talk, [*written(), ("other", MANY, b"short")])
     assert not talk.asked(EAST)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
-    assert "without exactly one complete batch" in talk.closed.detail
+    assert talk.cause is Cause.MALFORMED
+    assert "without exactly one complete batch" in talk.why
     assert talk.session.context.shared.held.bytes == 0
 
 
@@ -285,8 +283,7 @@ def test_all_parts_of_a_long_produce_are_sent_after_its_client_disconnects() -> 
     ask(talk, written())
     talk.take(talk.session.client_left(talk.now))
     assert sum(taken_by(talk, EAST)) == MANY
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.CLIENT_LEFT
+    assert talk.cause is Cause.CLIENT_LEFT
 
 
 def test_a_long_produce_is_judged_although_it_matches_a_cached_pattern() -> None:

@@ -11,7 +11,7 @@ import pytest
 from gateway.model import rights as judging
 from gateway.session import rights
 from gateway.session.auth_state import Authenticated
-from gateway.session.commands import AuditDenial, Cause, Compose
+from gateway.session.commands import AuditDenial, Cause
 from gateway.session.fetch import handle
 from gateway.session.snapshot import Port, Snapshot
 from ha_core.model.access import AccessRule, access_rule
@@ -125,8 +125,7 @@ def test_the_allowed_part_of_a_long_request_is_forwarded_and_the_rest_is_refused
     api_key: int, version: int, made: Made
 ) -> None:
     talk = Talk(known(OWN))
-    talk.ask(api_key, version, made([*others(MANY), "own"]))
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(api_key, version, made([*others(MANY), "own"]), to=EAST)
     assert [topic["name"] for topic in asked.body["topics"]] == ["own"]
     assert asked.body.get("producer_id", 7) == 7
     talk.answer(EAST, asked, answered())
@@ -153,8 +152,7 @@ def test_a_request_after_a_long_one_is_answered_after_it() -> None:
     assert talk.session.partial is None
     talk.work()
     talk.work()
-    (asked,) = talk.asked(EAST)
-    talk.answer(EAST, asked, {"error_code": 0})
+    talk.broker_answers(EAST, {"error_code": 0})
     first, second = talk.answers()
     assert ("topics" in first, second["error_code"]) == (True, 0)
 
@@ -239,11 +237,9 @@ def test_a_long_request_that_fails_ends_its_connection_after_the_answers_before_
     assert talk.closed is None
     assert talk.session.context.shared.held.bytes == 0
     # Then the earlier one is answered first
-    (asked,) = talk.asked(EAST)
-    talk.answer(EAST, asked, {"error_code": 0})
+    talk.broker_answers(EAST, {"error_code": 0})
     assert [answer["error_code"] for answer in talk.answers()] == [0]
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.FAULT
+    assert talk.cause is Cause.FAULT
     assert not talk.session.holds_back(frozenset(), frozenset({b"billing"}), 2)
 
 
@@ -256,15 +252,13 @@ def test_a_long_request_that_is_decoded_only_after_its_login_expired_is_not_exec
     talk.work()
     assert not talk.asked(EAST)
     assert not talk.answers()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.SESSION_EXPIRED
+    assert talk.cause is Cause.SESSION_EXPIRED
 
 
 def test_a_long_request_without_room_ends_its_connection() -> None:
     talk = Talk(known(), max_held=100)
     talk.ask(COMMIT, 7, commit(others(MANY)))
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.HELD_TOO_MUCH
+    assert talk.cause is Cause.HELD_TOO_MUCH
 
 
 def test_held_bytes_of_a_long_request_are_released_once_it_was_judged() -> None:
@@ -277,7 +271,7 @@ def test_a_composed_request_with_many_elements_is_decoded_off_the_loop_however_s
     talk = Talk(known())
     names = [{"name": f"t{number}", "partition_indexes": [0]} for number in range(MANY)]
     talk.ask(ApiKey.DESCRIBE_PRODUCERS, 0, {"topics": names})
-    (compose,) = [command for command in talk.others if isinstance(command, Compose)]
+    (compose,) = talk.questions
     assert isinstance(compose.request, bytes)
 
 
@@ -312,8 +306,7 @@ def talk_judged(talk: Talk) -> None:
 
 def test_a_long_fetch_of_allowed_topics_begins_a_session_with_its_broker() -> None:
     talk = Talk(known(all_of("topic", "*")))
-    talk.ask(FETCH, 12, reads(others(MANY)))
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(FETCH, 12, reads(others(MANY)), to=EAST)
     assert len(asked.body["topics"]) == MANY
     assert talk.session.fetching.fetch_session is not None
     talk.answer(EAST, asked, fetched(("other-1", 0, 6, batch(5)), session_id=9))

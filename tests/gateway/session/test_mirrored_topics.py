@@ -51,7 +51,6 @@ def test_a_user_bound_to_the_standby_is_sent_away_there_and_served_in_the_source
     assert entry(there.answers()[0])["error_code"] == ErrorCode.NOT_LEADER_OR_FOLLOWER
 
     here = talk_at(Port("east", 1), bindings)
-    here.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    (request,) = here.asked(EAST)
+    request = here.forwarded(PRODUCE, 9, produce(("orders", 0, batch())), to=EAST)
     here.answer(EAST, request, produced(("orders", 0, 0, 41)))
     assert entry(here.answers()[0])["base_offset"] == 41

@@ -34,13 +34,9 @@ NO_TOPICS: dict[str, Any] = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def asked_elsewhere(talk: Talk) -> list[Compose]:
-    found = [command for command in talk.others if isinstance(command, Compose)]
+    found = talk.questions
     talk.others.clear()
     return found
-
-
-def answered(talk: Talk, asked: Compose, body: dict[str, Any]) -> None:
-    talk.take(talk.session.answered(asked.token, body, talk.now))
 
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)
@@ -58,7 +54,7 @@ def test_the_end_of_a_log_is_requested_once_earlier_writes_are_in_it(chunking: s
     # And a later write waits for it in turn
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     assert not talk.asked(EAST)
-    answered(talk, asking, {"topics": []})
+    talk.composed(asking, {"topics": []})
     assert len(talk.asked(EAST)) == 1
     assert len(talk.answers()) == 2
 
@@ -78,7 +74,7 @@ def test_two_changes_of_one_connection_are_made_one_after_the_other() -> None:
     talk.ask(DELETE_RECORDS, 2, {"topics": [], "timeout_ms": 1000})
     talk.ask(LIST_OFFSETS, 7, ENDS)
     (deleting,) = asked_elsewhere(talk)
-    answered(talk, deleting, {"topics": []})
+    talk.composed(deleting, {"topics": []})
     assert len(asked_elsewhere(talk)) == 1
 
 
@@ -110,7 +106,7 @@ def test_half_of_a_request_waits_for_its_turn_too() -> None:
     (asking,) = asked_elsewhere(talk)
     rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=1)
     assert EAST not in talk.upstream
-    answered(talk, asking, {"topics": []})
+    talk.composed(asking, {"topics": []})
     talk.send(rest)
     assert len(talk.asked(EAST)) == 1
 
@@ -125,15 +121,14 @@ def bound_elsewhere() -> Snapshot:
 def test_a_readers_long_poll_delays_no_heartbeat_and_no_metadata() -> None:
     # Given a reader that waits for records, and whose group is in another cluster
     talk = Talk(bound_elsewhere())
-    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
-    (reading,) = talk.asked(EAST)
+    reading = talk.forwarded(FETCH, 12, fetch(("orders", 0, 5)), to=EAST)
     # When it sends a heartbeat, and asks for metadata, over the same connection
     talk.ask(HEARTBEAT, 4, heartbeat())
     talk.ask(METADATA, 8, {"topics": []})
     # Then both are forwarded at once
     (beating,) = talk.asked(WEST)
     (asking,) = asked_elsewhere(talk)
-    answered(talk, asking, NO_TOPICS)
+    talk.composed(asking, NO_TOPICS)
     talk.answer(WEST, beating, {"error_code": 0})
     talk.answer(EAST, reading, fetched(("orders", 0, 5, b"")))
     assert len(talk.answers()) == 3
@@ -163,7 +158,7 @@ def test_requests_that_a_client_sent_before_it_left_are_executed_in_their_turn()
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is None
     # When their turn comes
-    answered(talk, asking, {"topics": []})
+    talk.composed(asking, {"topics": []})
     # Then they are written, as by a broker that reads everything before the end
     assert talk.asked(EAST)[0][0] == PRODUCE
 
@@ -175,7 +170,7 @@ def test_a_waiting_request_is_judged_by_the_rules_of_its_turn() -> None:
     (asking,) = asked_elsewhere(talk)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.follow(state(moved(), revision=2))
-    answered(talk, asking, {"topics": []})
+    talk.composed(asking, {"topics": []})
     # Then it is not forwarded to the topic's former place
     assert not talk.asked(EAST)
     assert entry(talk.answers()[1])["error_code"] == 6
@@ -197,7 +192,7 @@ def test_a_request_that_came_in_pieces_before_its_client_left_is_executed_in_its
     (asking,) = asked_elsewhere(talk)
     talk.take(talk.session.client_left(talk.now))
     # When its turn comes
-    answered(talk, asking, {"groups": []})
+    talk.composed(asking, {"groups": []})
     # Then it reaches the coordinator
     assert talk.asked(WEST)[0][0] == COMMIT
 
@@ -226,8 +221,7 @@ def test_a_request_that_cannot_be_answered_ends_its_connection_after_the_answers
         assert talk.session.holds_back(frozenset({b"orders"}), frozenset(), 2)
         talk.answer(EAST, other, produced(("orders", 0, 0, 42)))
     assert not talk.answers()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.cause is Cause.MALFORMED
 
 
 def test_refusals_after_a_request_that_cannot_be_answered_are_not_sent() -> None:
@@ -238,5 +232,4 @@ def test_refusals_after_a_request_that_cannot_be_answered_are_not_sent() -> None
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.take(talk.session.unanswerable(damaged.token, Cause.UPSTREAM_LOST, "failed", talk.now))
     assert not talk.answers()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.UPSTREAM_LOST
+    assert talk.cause is Cause.UPSTREAM_LOST

@@ -73,23 +73,6 @@ def test_batches_pipelined_after_a_refused_one_are_refused_until_that_one_comes_
     assert codes(talk) == [0, 0, 0]
 
 
-def test_the_earliest_refused_batch_is_awaited() -> None:
-    talk = without_lease(5, 6)
-    ask(talk, 6)
-    ask(talk, 7)
-    ask(talk, 5)
-    ask(talk, 6)
-    assert codes(talk) == [REFUSED, REFUSED, 0, 0]
-
-
-def test_a_batch_before_the_refused_one_passes_and_the_refused_one_is_still_awaited() -> None:
-    talk = without_lease(5)
-    ask(talk, 4)
-    ask(talk, 6)
-    ask(talk, 5)
-    assert codes(talk) == [0, REFUSED, 0]
-
-
 def test_a_fence_that_was_undone_lets_no_batch_overtake_a_refused_one() -> None:
     talk = Talk(state(Topic(name="orders", fence=Fence(operation="op-1"))))
     ask(talk, 5)
@@ -125,45 +108,6 @@ def test_a_batch_whose_client_went_elsewhere_is_awaited_only_for_some_seconds() 
     assert codes(talk) == [0]
 
 
-def test_a_batch_that_had_to_wait_for_one_that_never_comes_is_awaited_in_its_turn() -> None:
-    """As with a gateway that paused: it refuses batches that an old connection has left in its sockets, while the
-    client has resent those through another gateway, and comes back here with later ones."""
-    # Given 5 was refused and will not come again, and 9 has to wait for it, until just before it is forgotten
-    talk = without_lease(5)
-    talk.now += FORGET_S - 0.3
-    ask(talk, 9)
-    assert codes(talk) == [REFUSED]
-    # When 10, which was in flight after 9, is read after that, then it does not overtake 9
-    talk.now += 0.1
-    ask(talk, 10)
-    assert codes(talk) == [REFUSED]
-    # And as soon as 9 comes again all of them pass
-    for sequence in (9, 10, 11):
-        ask(talk, sequence)
-    assert codes(talk) == [0, 0, 0]
-
-
-@pytest.mark.parametrize("stale", [1, 12])
-@pytest.mark.parametrize("pipelined", [1, 5, 12])
-def test_a_client_that_came_back_from_elsewhere_never_leaves_a_gap_and_is_served_within_seconds(
-    pipelined: int, stale: int
-) -> None:
-    # Given stale refusals, and a client that is far beyond them
-    talk, first = without_lease(*range(stale)), 40
-    # When it resends its next batches again and again, as clients do: in order, from the first refused one
-    for _ in range(20):
-        for sequence in range(first, first + pipelined):
-            ask(talk, sequence)
-            talk.now += 0.4 / pipelined
-        said = codes(talk)
-        # Then no batch passes after one that did not
-        assert said == sorted(said)
-        if said[-1] == 0:
-            break
-    assert said == [0] * pipelined
-    assert talk.now < 102 + FORGET_S
-
-
 def behind_a_late_answer(orders: ProducerOrders | None = None) -> Talk:
     """The refusal of 5 waits for its turn after an answer that its broker owes; its fence is lifted, and time has
     passed."""
@@ -180,8 +124,7 @@ def test_a_batch_is_awaited_as_long_as_its_client_cannot_know_of_the_refusal() -
     talk = behind_a_late_answer()
     # When the client sends the next one, unaware of the refusal, then it waits for the first
     ask(talk, 6)
-    (late,) = talk.asked(EAST)
-    talk.answer(EAST, late, produced(("other", 0, 0, 7)))
+    talk.broker_answers(EAST, produced(("other", 0, 0, 7)))
     talk.wait(0.25)
     assert [entry(answer)["error_code"] for answer in talk.answers()] == [0, REFUSED, REFUSED]
     # And for some seconds more from then on
@@ -227,36 +170,6 @@ def test_a_refusal_whose_answer_was_lost_with_a_broker_is_awaited_only_for_some_
     assert codes(other) == [0]
 
 
-def test_batches_refused_after_one_are_awaited_though_that_one_comes_over_an_old_connection() -> None:
-    # Given three that were refused, and a fourth that is in flight after them
-    talk = without_lease(5, 6, 7)
-    # When the first comes once more over a connection that its client has given up, before the fourth is read
-    ask(talk, 5)
-    ask(talk, 8)
-    # Then the fourth does not overtake the other two
-    assert codes(talk) == [0, REFUSED]
-    for sequence in (6, 7, 8):
-        ask(talk, sequence)
-    assert codes(talk) == [0, 0, 0]
-
-
-def test_rejecting_a_batch_again_does_not_release_later_ones() -> None:
-    # Given two that were refused, the second of which its client does not know yet, and the first is refused again
-    talk = without_lease(5, 6)
-    talk.lease.valid_until = 0.0
-    ask(talk, 5)
-    assert codes(talk) == [REFUSED]
-    talk.lease.valid_until = 1e9
-    # When the first comes, and the batch after the second is sent over another connection
-    ask(talk, 5)
-    ask(talk, 7)
-    # Then that does not overtake the second
-    assert codes(talk) == [0, REFUSED]
-    for sequence in (6, 7):
-        ask(talk, sequence)
-    assert codes(talk) == [0, 0]
-
-
 def test_only_a_batch_that_holds_several_refused_ones_is_awaited() -> None:
     talk = without_lease(5, 6, 7)
     whole = batch(count=3, producer_id=CLIENT_PID, epoch=0, sequence=5)
@@ -287,8 +200,7 @@ def test_a_request_with_many_partitions_loses_only_the_one_that_overtakes() -> N
         ("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=6)),
         ("other", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=3)),
     )
-    talk.ask(PRODUCE, 9, body)
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(PRODUCE, 9, body, to=EAST)
     assert asked.topics == ["other"]
     talk.answer(EAST, asked, produced(("other", 0, 0, 7)))
     (answer,) = talk.answers()

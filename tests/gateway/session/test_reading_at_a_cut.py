@@ -24,21 +24,18 @@ def straddling(first: int, count: int, codec: int) -> bytes:
 def test_a_batch_that_straddles_the_cut_is_read_only_in_the_new_cluster(codec: int) -> None:
     # Given a cut at 100, and in the old log a batch of the records 97 to 104
     talk = Talk(state(moved(100, 7)), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 95)))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 95)), to=EAST)
     old = straddling(95, 2, codec) + straddling(97, 8, codec)
     talk.answer(EAST, request, fetched(("orders", 0, 105, old)))
     # Then the records before the batch are read, and none of the batch
     found = DefaultRecordBatch(entry(talk.answers()[0])["records"])
     assert [(r.offset, r.value) for r in found] == [(n, b"record %d" % n) for n in (95, 96)]
     # And a reader after that continues in the new cluster, where all of the batch is
-    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 97)), to=EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, codec))))
     talk.wait(0.5)
     assert not entry(talk.answers()[0])["records"]
-    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 97)), to=WEST)
     assert request.partition["fetch_offset"] == 7
 
 
@@ -56,8 +53,7 @@ def test_a_reader_waits_before_the_batch_while_the_cut_is_only_proposed_because_
     # When a higher cut takes its place, the batch is read like any other
     higher = moved(120, 7).model_copy(update={"writer": "east", "crossing": topic.crossing})
     talk.follow(state(higher, revision=2))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 97)))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 97)), to=EAST)
     talk.answer(EAST, request, fetched(("orders", 0, 105, straddling(97, 8, 0))))
     assert [r.offset for r in DefaultRecordBatch(entry(talk.answers()[0])["records"])] == list(range(97, 105))
 
@@ -76,6 +72,5 @@ def test_nothing_is_read_above_a_cut_that_is_only_proposed_because_a_higher_one_
     # And once the cut is open it is read there
     opened = topic.model_copy(update={"crossing": Crossing(operation="m", state="open")})
     talk.follow(state(opened, revision=2))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     assert request.partition["fetch_offset"] == 7

@@ -139,10 +139,13 @@ def test_records_in_the_copy_are_read_there_under_the_sources_offsets() -> None:
     assert not entry(answer)["aborted_transactions"]
 
 
-def test_a_position_in_a_gap_continues_after_it() -> None:
-    talk = reader()
-    asks(talk, 17)
-    assert talk.asked(WEST)[0].partition["fetch_offset"] == 105
+@pytest.mark.parametrize(
+    ("start", "offset", "there"), [(0, 17, 105), (13, 13, 103)], ids=["after a gap", "the source's first record"]
+)
+def test_a_position_is_read_at_its_place_in_the_copy(start: int, offset: int, there: int) -> None:
+    talk = reader(start=start)
+    asks(talk, offset)
+    assert talk.asked(WEST)[0].partition["fetch_offset"] == there
 
 
 def test_bytes_from_copies_are_counted_by_their_cluster() -> None:
@@ -181,12 +184,6 @@ def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(deleted:
     asks(talk, 12)
     assert talk.asked(EAST)
     assert not talk.asked(WEST)
-
-
-def test_records_that_the_source_still_has_are_read_from_its_copy() -> None:
-    talk = reader(start=13)
-    asks(talk, 13)
-    assert talk.asked(WEST)[0].partition["fetch_offset"] == 103
 
 
 # -- the end of the copy --------------------------------------------------------------------------------------------

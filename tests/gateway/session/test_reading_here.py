@@ -138,8 +138,7 @@ def test_an_answer_whose_topic_has_lost_its_map_meanwhile_and_is_fenced_again_en
     # Given a reader at a cut ahead, which asks both clusters
     crossing = moved().model_copy(update={"writer": "east", "crossing": Crossing(operation="m", state="open")})
     talk = Talk(state(crossing), Port("east", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 50)), to=EAST)
     # When its topic has a fence and no map by the time of the answer
     talk.follow(state(Topic(name="orders", fence=Fence(operation="op")), revision=2))
     talk.answer(EAST, request, fetched(("orders", 0, 60, batch(50))))

@@ -12,9 +12,8 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import AwaitLease, Cause, Compose, Refresh
+from gateway.session.commands import AwaitLease, Cause, Refresh
 from gateway.session.snapshot import Port
-from ha_core.model import Extent, Topic
 from ha_core.wire import encode, encode_response
 from tests.gateway.session.batch import batch
 from tests.gateway.session.leasing import at, lose, regain
@@ -70,22 +69,6 @@ def test_records_of_a_topic_that_has_left_meanwhile_are_never_returned(
     assert entry(talk.answers()[0])["records"] == LATE
 
 
-def test_a_partly_returned_answer_is_completed() -> None:
-    # Given half of an answer that came under the lease
-    talk = Talk(state())
-    talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
-    asked = talk.asked(EAST)[0]
-    rest: list[bytes] = []
-    talk.chunks = lambda data: [rest.append(data[60:]) or data[:60]]  # type: ignore[func-returns-value]
-    talk.answer(EAST, asked, fetched(("orders", 0, 6, LATE)))
-    # When it is lost
-    lose(talk)
-    buf = bytearray(rest[0])
-    talk.take(talk.session.receive_upstream(EAST, buf, len(buf), talk.now))
-    # Then the rest is as valid as the beginning
-    assert entry(talk.answers()[0])["records"] == LATE
-
-
 def test_records_below_a_cut_are_read_without_a_lease() -> None:
     # Given a reader of the origin's log, which no producer writes any more
     talk = Talk(state(moved(cut=100)), Port("west", 1))
@@ -94,20 +77,6 @@ def test_records_below_a_cut_are_read_without_a_lease() -> None:
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(5))))
     # Then it continues
     assert entry(talk.answers()[0])["records"]
-
-
-def test_records_of_two_clusters_wait_for_the_lease() -> None:
-    # Given a reader of a closed log and of one that is written
-    talk = Talk(state(moved(cut=100)), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 5), ("other", 0, 7)))
-    lose(talk)
-    talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, batch(5))))
-    talk.answer(WEST, talk.asked(WEST)[0], fetched(("other", 0, 8, LATE)))
-    assert not talk.answers()
-    # When the lease is regained
-    regain(talk)
-    # Then it gets both
-    assert len(talk.answers()[0]["responses"]) == 2
 
 
 def test_a_gathered_answer_stays_at_its_broker_while_the_lease_is_lost() -> None:
@@ -154,35 +123,6 @@ def test_a_client_that_leaves_while_its_gathered_answer_waits_is_released() -> N
     assert talk.closed is not None
 
 
-@pytest.mark.parametrize("mapped", [True, False])
-@pytest.mark.parametrize("lost", [True, False])
-def test_a_gathered_answer_has_no_records_of_a_topic_that_has_left(mapped: bool, lost: bool) -> None:
-    # Given a reader of a topic that has just come and of one that is at its end: both wait at one broker
-    came = moved(cut=50).model_copy(update={"name": "other"})
-    stays = Extent(cluster="west", start=0, base=0, term=0)
-    gone = (stays.changed(end=100), Extent(cluster="east", start=100, base=0, term=1))
-    here = Topic(name="orders", writer="west", partitions={0: (stays,)})
-    left = Topic(name="orders", writer="east", partitions={0: gone})
-    talk = Talk(state(came, *((here,) if mapped else ())), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("other", 0, 50), ("orders", 0, 100)))
-    (asked,) = talk.asked(WEST)
-    if lost:
-        lose(talk)
-    # When the second leaves, and its old log gets a record above the cut
-    answer = fetched(("other", 0, 1, b""), ("orders", 0, 101, LATE))
-    if lost:
-        talk.answer(WEST, asked, answer)
-        talk.follow(state(came, left, revision=2))
-        regain(talk)
-    else:
-        talk.follow(state(came, left, revision=2))
-        talk.answer(WEST, asked, answer)
-    # Then the reader does not get it, and retries
-    (given,) = talk.answers()
-    assert [entry({"responses": [one]})["records"] for one in given["responses"]] == [b"", b""]
-    assert talk.closed is None
-
-
 def _encoded(asked: Asked, body: dict[str, Any]) -> bytes:
     answer = encode(asked.api_key, asked.version, "response", body)
     return encode_response(asked.api_key, asked.version, asked.correlation_id, answer)
@@ -191,9 +131,9 @@ def _encoded(asked: Asked, body: dict[str, Any]) -> bytes:
 def test_reading_holds_up_no_operation_while_the_lease_is_lost() -> None:
     talk = Talk(state())
     talk.ask(LIST_OFFSETS, 6, {"replica_id": -1, "topics": []})
-    asked = next(one for one in talk.others if isinstance(one, Compose))
+    asked = talk.questions[0]
     lose(talk)
-    talk.take(talk.session.answered(asked.token, {"topics": []}, talk.now))
+    talk.composed(asked, {"topics": []})
     assert not talk.session.busy
     assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 99)
 
@@ -204,36 +144,16 @@ def test_the_end_of_a_log_is_returned_under_the_lease(api_key: int, version: int
     # Given a request for the end of a log
     talk = Talk(state())
     talk.ask(api_key, version, {"replica_id": -1, "topics": []})
-    asked = next(one for one in talk.others if isinstance(one, Compose))
+    asked = talk.questions[0]
     # When the lease is lost before its answer has come
     lose(talk)
-    talk.take(talk.session.answered(asked.token, {"topics": []}, talk.now))
+    talk.composed(asked, {"topics": []})
     assert not talk.answers()
     # Then it is returned if no topic can have moved meanwhile
     if published:
         talk.follow(at(2, state()))
     regain(talk)
-    assert (len(talk.answers()), talk.closed and talk.closed.cause) == (
-        (0, Cause.LEASE_LOST) if published else (1, None)
-    )
-
-
-def test_a_read_that_waits_for_its_turn_is_dropped_with_its_topic() -> None:
-    # Given two reads of one client, the second of which another broker answers first
-    talk = Talk(state(), Port("east", 1))
-    talk.ask(FETCH, 12, fetch(("other", 0, 0)))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    first, second = talk.asked(EAST)
-    lose(talk)
-    talk.answer(EAST, first, fetched(("other", 0, 1, LATE)))
-    talk.answer(EAST, second, fetched(("orders", 0, 101, LATE)))
-    # When its topic leaves
-    talk.follow(state(moved(cut=100), revision=2))
-    regain(talk)
-    # Then the first is returned, and nothing of the second
-    given, again = talk.answers()
-    assert entry(given)["records"] == LATE
-    assert again["responses"] == []
+    assert (len(talk.answers()), talk.cause) == ((0, Cause.LEASE_LOST) if published else (1, None))
 
 
 def test_produce_is_refused_while_reads_wait() -> None:

@@ -64,8 +64,7 @@ def test_a_reader_passes_a_hollow_end_while_another_partition_of_that_broker_is_
     talk.ask(FETCH, 12, fetch(("orders", 0, 98), ("other", 0, 2)))
     talk.answer(EAST, talk.asked(EAST)[0], fetched(("orders", 0, 100, b""), ("other", 0, 9, batch(2))))
     # Then it is read from above the cut
-    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 98)), to=WEST)
     assert request.partition["fetch_offset"] == 7
 
 
@@ -92,8 +91,7 @@ def test_a_reader_continues_at_the_first_record_that_retention_has_left_above_a_
     # at 30 by now
     topic = moved(100, 0) if state_of_it == "live" else there_and_back()
     talk = Talk(state(topic), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
     # Then it is not sent back to the old log's start, from which it would come here again, endlessly
     (question,) = talk.asked(WEST)
@@ -103,8 +101,7 @@ def test_a_reader_continues_at_the_first_record_that_retention_has_left_above_a_
     talk.wait(0.1)
     assert [(entry(answer)["error_code"], offsets(answer)) for answer in talk.answers()] == [(0, [])]
     # But continues at the first record that is left
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     assert request.partition["fetch_offset"] == 30
     talk.answer(WEST, request, fetched(("orders", 0, 40, batch(30))))
     assert [offsets(answer) for answer in talk.answers()] == [[130]]
@@ -112,26 +109,22 @@ def test_a_reader_continues_at_the_first_record_that_retention_has_left_above_a_
 
 def test_an_empty_stay_is_passed_over() -> None:
     talk = Talk(state(there_and_back()), Port("east", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
     talk.answer(WEST, talk.asked(WEST)[0], starts_at(80))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=EAST)
     assert request.partition["fetch_offset"] == 100
 
 
 def test_a_log_that_ends_below_its_former_end_is_out_of_range_like_any_other() -> None:
     # Given a new log that has lost its records: its start is unchanged, and its end is lower
     talk = Talk(state(moved(100, 7)), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
     talk.answer(WEST, talk.asked(WEST)[0], starts_at(0))
     talk.wait(0.1)
     talk.answers()
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
     assert entry(talk.answers()[0])["error_code"] == OUT_OF_RANGE
 
@@ -139,8 +132,7 @@ def test_a_log_that_ends_below_its_former_end_is_out_of_range_like_any_other() -
 def test_offsets_in_a_partitions_first_extent_are_out_of_range_as_in_any_log() -> None:
     topic = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=7, term=1),)})
     talk = Talk(state(topic), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 98)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 98)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
     assert entry(talk.answers()[0])["error_code"] == OUT_OF_RANGE
 
@@ -167,8 +159,7 @@ def test_records_above_a_cut_that_was_moved_meanwhile_are_not_returned() -> None
     crossing = Crossing(operation="m", state="open")
     topic = moved(100, 7).model_copy(update={"writer": "east", "crossing": crossing})
     talk = Talk(state(topic), Port("east", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     # When that cut was taken back, and another one is reached before it is answered
     again = moved(200, 7).model_copy(update={"writer": "east", "crossing": crossing})
     talk.follow(state(again, revision=2))
@@ -193,8 +184,7 @@ def test_an_answer_that_waits_after_one_that_a_cut_ends_is_not_forgotten() -> No
     )
     talk = Talk(state(other), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    talk.ask(FETCH, 12, fetch(("other", 0, 7)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("other", 0, 7)), to=WEST)
     talk.answer(WEST, request, fetched(("other", 0, 3, batch(2))))
     assert not talk.answers()
     # When the first topic is cut

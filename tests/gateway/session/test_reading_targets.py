@@ -59,8 +59,7 @@ def test_a_reader_at_a_cut_waits_without_an_error_while_the_targets_leader_is_lo
     assert told(talk) == {"orders": (0, 0)}
     # When the leader is found, the next fetch reads there
     talk.follow(replace(talk.session.context.snapshot, topology=state().topology))
-    talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, CUT)), to=WEST)
     assert request.partition["fetch_offset"] == BASE
 
 
@@ -81,8 +80,7 @@ def test_an_old_cluster_without_a_leader_is_looked_up_also_while_other_partition
     talk = Talk(replace(state(moved(CUT, BASE)), topology=known), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("other", 0, 5), ("orders", 0, CUT - 1)))
     assert FindLeaders("east", frozenset({"orders"})) in talk.others
-    (request,) = talk.asked(WEST)
-    talk.answer(WEST, request, fetched(("other", 0, 6, batch(5))))
+    talk.broker_answers(WEST, fetched(("other", 0, 6, batch(5))))
     assert told(talk) == {"orders": (0, 0), "other": (0, len(batch(5)))}
 
 
@@ -117,8 +115,7 @@ def test_a_reader_at_a_proposed_cut_is_answered_soon_to_look_again() -> None:
 @pytest.mark.parametrize("error", MOVED_ON)
 def test_a_change_of_the_targets_leader_is_hidden_from_a_reader_at_a_cut(error: ErrorCode) -> None:
     talk = Talk(state(topic()))
-    talk.ask(FETCH, 12, fetch(("orders", 0, CUT)))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(FETCH, 12, fetch(("orders", 0, CUT)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=int(error)))
     assert Refresh() in talk.others
     talk.wait(STALE_DELAY_S)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import Cause, Compose
+from gateway.session.commands import Cause
 from gateway.session.produce.split import PROPOSED_HOLD_S
 from gateway.session.refusal import Refusal
 from gateway.session.snapshot import Port
@@ -17,7 +17,7 @@ from ha_core.model import Extent, Fence, Group, LastSequences, Mask, Topic, User
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from tests.gateway.session.batch import batch
 from tests.gateway.session.coordination import ADD_PARTITIONS, COMMIT, INIT, add, bound, commit
-from tests.gateway.session.crossings import CUT, REFUSED, answer, arrived, outcome, plain, records, topic
+from tests.gateway.session.crossings import CUT, REFUSED, answers, outcome, plain, records, topic
 from tests.gateway.session.messages import CLIENT_PID, FETCH, PRODUCE, entry, fetch, moved, produce, produced, state
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk
 
@@ -105,8 +105,7 @@ def test_a_record_at_an_undecided_cut_is_counted_when_it_is_finally_refused() ->
     # Given the origin has appended a record at a cut that is only proposed
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, CUT)
+    answers(talk, EAST, CUT)
     assert counted(talk) == {}
     # When the cut is not decided for too long
     talk.wait(PROPOSED_HOLD_S)
@@ -157,8 +156,7 @@ def test_a_record_is_refused_and_ends_no_connection_when_its_map_is_damaged_duri
     # Given the origin has appended a record at a cut that is only proposed
     talk = Talk(state(topic("proposed")))
     talk.ask(PRODUCE, 9, plain(records(-1, producer_id=-1)))
-    ((asked, _),) = arrived(talk, EAST)
-    answer(talk, EAST, asked, CUT)
+    answers(talk, EAST, CUT)
     # When the map has no writer any more, for too long
     origin, target = topic().partitions[0]
     damaged = target.changed(end=CUT + 100)
@@ -212,22 +210,9 @@ def test_every_reason_has_its_own_label_and_a_line_on_the_page_for_operators() -
 @pytest.mark.parametrize(
     ("refusal", "key", "code"),
     [
-        (Refusal.FENCE, ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
-        (Refusal.FENCE, ApiKey.OFFSET_COMMIT, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
-        (Refusal.FENCE, ApiKey.HEARTBEAT, ErrorCode.NONE),
-        (Refusal.FENCE, ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.CONCURRENT_TRANSACTIONS),
         (Refusal.FENCE, ApiKey.FIND_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (Refusal.LEASE, ApiKey.PRODUCE, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (Refusal.LEASE, ApiKey.JOIN_GROUP, ErrorCode.COORDINATOR_NOT_AVAILABLE),
-        (Refusal.LEASE, ApiKey.END_TXN, ErrorCode.NOT_COORDINATOR),
-        (Refusal.MASKED, ApiKey.FETCH, ErrorCode.NOT_LEADER_OR_FOLLOWER),
         (Refusal.ELSEWHERE, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.NOT_COORDINATOR),
-        (Refusal.OUTLIVED, ApiKey.PRODUCE, ErrorCode.INVALID_PRODUCER_EPOCH),
-        (Refusal.FOREIGN_PRODUCER, ApiKey.PRODUCE, ErrorCode.INVALID_TXN_STATE),
-        (Refusal.FOREIGN_PRODUCER, ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.UNKNOWN_PRODUCER_ID),
-        (Refusal.FOREIGN_PRODUCER, ApiKey.ADD_OFFSETS_TO_TXN, ErrorCode.UNKNOWN_PRODUCER_ID),
-        (Refusal.WRITTEN_ELSEWHERE, ApiKey.ADD_PARTITIONS_TO_TXN, ErrorCode.UNKNOWN_PRODUCER_ID),
-        (Refusal.FOREIGN_PRODUCER, ApiKey.TXN_OFFSET_COMMIT, ErrorCode.ILLEGAL_GENERATION),
         (Refusal.NO_PRODUCER_ID, ApiKey.INIT_PRODUCER_ID, ErrorCode.COORDINATOR_LOAD_IN_PROGRESS),
     ],
     ids=lambda case: case.name,
@@ -259,8 +244,7 @@ def test_a_composed_answers_refusal_for_a_fence_is_counted_and_held_until_it_is_
     talk = Talk(bound("east", group=FENCED_GROUP))
     # When it is named in a question that a fence refuses
     talk.ask(key, version, body)
-    (asked,) = (command for command in talk.others if isinstance(command, Compose))
-    talk.take(talk.session.answered(asked.token, {}, talk.now))
+    talk.composed(talk.questions[0], {})
     # Then it counts, and a client that retries at once does not do so in a loop
     assert counted(talk) == ({"fence": refused} if refused else {})
     assert len(talk.answers()) == 1 - refused

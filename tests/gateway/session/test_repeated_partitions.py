@@ -49,16 +49,14 @@ def test_a_moved_partition_named_twice_is_refused_once_and_the_connection_contin
     assert talk.session.context.shared.counts.refusals["repeated"] == 1
     assert talk.closed is None
     # And the next batch of the producer waits for neither
-    talk.ask(PRODUCE, version, produce(REPEATED[0]))
-    (asked,) = talk.asked(WEST)
+    asked = talk.forwarded(PRODUCE, version, produce(REPEATED[0]), to=WEST)
     talk.answer(WEST, asked, produced(("orders", 0, 0, 7)))
     assert outcomes(talk) == [("orders", 0, 107)]
 
 
 def test_other_partitions_of_the_request_are_written() -> None:
     talk = after_the_cut()
-    talk.ask(PRODUCE, 9, produce(REPEATED[0], ("other", 0, numbered(0)), REPEATED[1]))
-    (asked,) = talk.asked(WEST)
+    asked = talk.forwarded(PRODUCE, 9, produce(REPEATED[0], ("other", 0, numbered(0)), REPEATED[1]), to=WEST)
     assert asked.topics == ["other"]
     talk.answer(WEST, asked, produced(("other", 0, 0, 5)))
     assert outcomes(talk) == [("orders", INVALID, -1), ("other", 0, 5)]
@@ -76,9 +74,8 @@ def test_with_acks_0_the_connection_ends_because_no_answer_can_refuse() -> None:
     talk = after_the_cut()
     talk.ask(PRODUCE, 9, produce(*REPEATED, acks=0))
     assert not talk.asked(WEST)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
-    assert "names the partition more than once" in talk.closed.detail
+    assert talk.cause is Cause.REFUSED_WITHOUT_ANSWER
+    assert "names the partition more than once" in talk.why
 
 
 def test_a_user_without_the_right_to_the_topic_gets_only_that_error() -> None:
@@ -91,6 +88,5 @@ def test_a_user_without_the_right_to_the_topic_gets_only_that_error() -> None:
 
 def test_the_broker_decides_about_an_unmoved_topic() -> None:
     talk, sent = Talk(state()), produce(*REPEATED)
-    talk.ask(PRODUCE, 9, sent)
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(PRODUCE, 9, sent, to=EAST)
     assert asked.body["topic_data"] == sent["topic_data"]

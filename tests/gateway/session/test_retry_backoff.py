@@ -54,8 +54,7 @@ def test_a_forwarded_produce_ends_a_row_of_refusals_for_mapped_topics_as_well() 
         talk.lease.valid_until = 0.0
         assert refused_at_once(talk), number
         talk.lease.valid_until = 1e9
-        talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-        (asked,) = talk.asked(WEST)
+        asked = talk.forwarded(PRODUCE, 9, produce(("orders", 0, batch())), to=WEST)
         talk.answer(WEST, asked, produced(("orders", 0, 0, 7)))
         assert entry(talk.answers()[0])["base_offset"] == 100
     # Then a refusal is still sent at once, also after a fence has come and gone
@@ -78,8 +77,7 @@ def test_forwarded_requests_of_the_same_kind_end_the_row_too() -> None:
     while refused_at_once(talk):
         pass
     talk.lease.valid_until = 1e9
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(PRODUCE, 9, produce(("orders", 0, batch())), to=EAST)
     talk.answer(EAST, asked, produced(("orders", 0, 0, 7)))
     talk.answers()
     talk.lease.valid_until = 0.0

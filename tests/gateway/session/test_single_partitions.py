@@ -56,8 +56,7 @@ def test_each_partition_is_written_by_its_own_extents() -> None:
         assert not talk.asked(EAST)
         assert not talk.asked(WEST)
     for talk, node, partition in ((east, EAST, 0), (west, WEST, 1)):
-        talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
-        (asked,) = talk.asked(node)
+        asked = talk.forwarded(PRODUCE, 9, produce(("orders", partition, batch())), to=node)
         talk.answer(node, asked, produced(("orders", partition, 0, 12)))
         (answer,) = talk.answers()
         assert entry(answer)["base_offset"] == (12 if partition == 0 else CUT + 12 - BASE)
@@ -76,12 +75,10 @@ def test_a_reader_of_all_partitions_is_answered_by_both_clusters() -> None:
 def test_only_the_partition_in_the_crossing_is_held_at_its_cut() -> None:
     talk = Talk(state(crossing()), Port("east", 1))
     for partition, offset in ((0, 900), (1, 90)):
-        talk.ask(PRODUCE, 9, produce(("orders", partition, batch())))
-        (asked,) = talk.asked(EAST)
+        asked = talk.forwarded(PRODUCE, 9, produce(("orders", partition, batch())), to=EAST)
         talk.answer(EAST, asked, produced(("orders", partition, 0, offset)))
         assert entry(talk.answers()[0])["base_offset"] == offset
-    talk.ask(PRODUCE, 9, produce(("orders", 1, batch(producer_id=CLIENT_PID))))
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(PRODUCE, 9, produce(("orders", 1, batch(producer_id=CLIENT_PID))), to=EAST)
     talk.answer(EAST, asked, produced(("orders", 1, 0, CUT + 3)))
     (write,) = talk.asked(BrokerLane("west", 1, lane=1))
     data = write.records
@@ -90,8 +87,7 @@ def test_only_the_partition_in_the_crossing_is_held_at_its_cut() -> None:
 
 def test_readers_wait_only_at_a_proposed_cut_of_their_own_partition() -> None:
     talk = Talk(state(crossing("proposed")), Port("east", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, CUT + 50)))
-    (asked,) = talk.asked(EAST)
+    asked = talk.forwarded(FETCH, 12, fetch(("orders", 0, CUT + 50)), to=EAST)
     talk.answer(EAST, asked, fetched(("orders", 0, 200, batch(CUT + 50))))
     assert entry(talk.answers()[0])["records"]
     talk.ask(FETCH, 12, fetch(("orders", 1, CUT + 50)))

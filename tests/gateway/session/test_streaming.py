@@ -38,8 +38,7 @@ def test_the_rest_of_a_half_sent_request_never_goes_to_another_connection(acks: 
     assert sent
     talk.lose(EAST)
     # Then the client's connection ends, and no other connection gets the rest: it would be read as requests
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.UPSTREAM_LOST
+    assert talk.cause is Cause.UPSTREAM_LOST
     talk.send(rest)
     assert talk.upstream[EAST] == sent
 
@@ -60,8 +59,7 @@ def test_the_end_of_a_connection_without_answers_ends_the_clients() -> None:
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     talk.lose(EAST)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.UPSTREAM_LOST
+    assert talk.cause is Cause.UPSTREAM_LOST
 
 
 def test_no_probe_is_sent_in_the_middle_of_an_unacknowledged_request_and_the_fence_waits_for_its_end() -> None:
@@ -103,8 +101,7 @@ def test_a_fence_waits_for_topics_that_were_not_named_yet_when_the_request_was_f
 def test_a_log_start_is_not_requested_in_the_middle_of_a_request() -> None:
     # Given a reader at the first record above a cut, and a producer in the middle of a request, on one connection
     talk = Talk(state(moved(100, 7)), Port("west", 1))
-    talk.ask(FETCH, 12, fetch(("orders", 0, 100)))
-    (reading,) = talk.asked(WEST)
+    reading = talk.forwarded(FETCH, 12, fetch(("orders", 0, 100)), to=WEST)
     data = frame(produce(("other", 0, batch(payload=LARGE)), acks=1))
     rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=1)
     # When the answer makes the gateway ask for the present log start
@@ -124,8 +121,7 @@ def test_an_unacknowledged_request_with_a_partition_elsewhere_ends_the_connectio
     written, probe = talk.asked(EAST)
     assert written.topics == ["other"]
     talk.answer(EAST, probe, {"error_code": 0, "api_keys": []})
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.REFUSED_WITHOUT_ANSWER
+    assert talk.cause is Cause.REFUSED_WITHOUT_ANSWER
 
 
 SCOPE = (frozenset({b"orders"}), frozenset[bytes](), 2)
@@ -148,8 +144,7 @@ def test_a_client_that_dies_in_the_middle_of_a_request_holds_up_nothing() -> Non
 def test_requests_before_the_one_in_whose_middle_a_client_died_are_still_awaited(acks: int) -> None:
     # Given a whole request, and half of another
     talk = Talk(state())
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=acks))
-    (before,) = talk.asked(EAST)
+    before = talk.forwarded(PRODUCE, 9, produce(("orders", 0, batch()), acks=acks), to=EAST)
     half(talk, ("orders", 0, batch(payload=LARGE)), acks=acks)
     # When the client dies
     talk.take(talk.session.client_left(talk.now))
@@ -162,8 +157,7 @@ def test_requests_before_the_one_in_whose_middle_a_client_died_are_still_awaited
         talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
     else:
         talk.lose(EAST)  # the broker has read everything before the end, and closes the connection
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.CLIENT_LEFT
+    assert talk.cause is Cause.CLIENT_LEFT
     assert not talk.session.holds_back(*SCOPE)
 
 
@@ -182,8 +176,7 @@ def test_a_client_that_left_without_awaiting_answers_is_gone_once_its_records_ar
 def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_for_it() -> None:
     # Given a client that stops in the middle of a request, after a whole one
     talk = Talk(state())
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    (before,) = talk.asked(EAST)
+    before = talk.forwarded(PRODUCE, 9, produce(("orders", 0, batch())), to=EAST)
     rest = half(talk, ("orders", 0, batch(payload=LARGE)), acks=-1)
     talk.follow(state(FENCED, revision=2))
     talk.take(talk.session.hurry(talk.now))
@@ -199,8 +192,7 @@ def test_a_request_whose_rest_does_not_come_is_given_up_when_an_operation_waits_
     assert talk.closed is None
     talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
     assert entry(talk.answers()[0])["base_offset"] == 5
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.STALLED
+    assert talk.cause is Cause.STALLED
     assert not talk.session.holds_back(*SCOPE)
 
 
@@ -221,8 +213,7 @@ def test_trickling_bytes_buy_a_half_sent_request_no_time_at_a_fence(acks: int) -
     if acks == 0:
         talk.lose(EAST)  # the broker has read everything before the end, and closes the connection
     assert not talk.session.holds_back(*SCOPE)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.STALLED
+    assert talk.cause is Cause.STALLED
 
 
 def test_a_half_sent_request_for_another_topic_is_left_alone_at_a_fence() -> None:
@@ -245,12 +236,10 @@ def test_owed_answers_are_sent_before_a_connection_ends_for_a_later_request() ->
         talk.send(later)
     assert talk.closed is None
     # When the broker has written it
-    (asked,) = talk.asked(EAST)
-    talk.answer(EAST, asked, produced(("orders", 0, 0, 5)))
+    talk.broker_answers(EAST, produced(("orders", 0, 0, 5)))
     # Then its producer gets the answer first: one without idempotence would write the batch a second time
     assert entry(talk.answers()[0])["base_offset"] == 5
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.UNSUPPORTED
+    assert talk.cause is Cause.UNSUPPORTED
 
 
 @pytest.mark.parametrize("frame_bytes", [b"\x00\x00\x00\x03abc", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff"])
@@ -258,17 +247,14 @@ def test_a_malformed_frame_does_not_discard_earlier_answers(frame_bytes: bytes) 
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.send(frame_bytes)
-    (asked,) = talk.asked(EAST)
-    talk.answer(EAST, asked, produced(("orders", 0, 0, 5)))
+    talk.broker_answers(EAST, produced(("orders", 0, 0, 5)))
     assert entry(talk.answers()[0])["base_offset"] == 5
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.MALFORMED
+    assert talk.cause is Cause.MALFORMED
 
 
 def test_a_leaving_session_reads_no_more_and_answers_requests_in_flight() -> None:
     talk = Talk(state())
-    talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
-    (before,) = talk.asked(EAST)
+    before = talk.forwarded(PRODUCE, 9, produce(("orders", 0, batch())), to=EAST)
     talk.take(talk.session.leave(Cause.SHUTDOWN, "", talk.now))
     assert talk.session.paused
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
@@ -276,5 +262,4 @@ def test_a_leaving_session_reads_no_more_and_answers_requests_in_flight() -> Non
     assert talk.closed is None
     talk.answer(EAST, before, produced(("orders", 0, 0, 5)))
     assert entry(talk.answers()[0])["base_offset"] == 5
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.SHUTDOWN
+    assert talk.cause is Cause.SHUTDOWN

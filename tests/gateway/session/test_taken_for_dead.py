@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from gateway.session.commands import Cause, Close, Compose, Drop, Refresh
+from gateway.session.commands import Cause, Close, Drop, Refresh
 from gateway.session.lifecycle import Over
 from gateway.session.snapshot import Port, Snapshot, fences
 from ha_core.model import Fence, Group, Topic, View
@@ -69,8 +69,7 @@ def test_a_write_to_a_broker_that_hangs_ends_with_its_connection_and_without_an_
     give_up(talk)
     # Then the broker's connection ends, and the client's, without an answer, and the clusters are surveyed again
     assert Drop(EAST) in talk.others
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
+    assert talk.cause is Cause.TAKEN_FOR_DEAD
     assert talk.answers() == []
     assert Refresh() in talk.others
 
@@ -114,9 +113,9 @@ def test_a_client_that_waits_only_for_another_cluster_continues() -> None:
 def ask_for_metadata(talk: Talk) -> Callable[[], None]:
     """A request that is answered when the result is called; later ones wait for their turn."""
     talk.ask(METADATA, 8, OF_NO_TOPIC)
-    (question,) = [command for command in talk.others if isinstance(command, Compose)]
+    (question,) = talk.questions
     body = {"throttle_time_ms": 0, "brokers": [], "cluster_id": None, "controller_id": 1, "topics": []}
-    return lambda: talk.take(talk.session.answered(question.token, body, talk.now))
+    return lambda: talk.composed(question, body)
 
 
 def test_requests_to_a_live_cluster_are_awaited_after_the_client_was_cut_off() -> None:
@@ -175,8 +174,7 @@ def test_the_live_clusters_answer_to_a_request_that_waits_for_both_is_dropped() 
     assert talk.closed is None
     talk.answer(WEST, committed, {"topics": []})
     assert not holds_back(talk)
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
+    assert talk.cause is Cause.TAKEN_FOR_DEAD
     assert talk.answers() == []
 
 
@@ -202,8 +200,7 @@ def test_an_answer_of_the_given_up_cluster_that_waits_for_its_turn_is_never_sent
     # Then it waits no more, and the client sends the record again, to the topic's new place
     assert not holds_back(talk)
     answer_metadata()
-    assert talk.closed is not None
-    assert talk.closed.cause is Cause.TAKEN_FOR_DEAD
+    assert talk.cause is Cause.TAKEN_FOR_DEAD
     assert talk.answers() == []
 
 

@@ -7,8 +7,7 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from gateway.session.commands import Compose
-from ha_core.model import Crossing, Extent, Fence, Group, Member, Topic
+from ha_core.model import Fence, Group, Member, Topic
 from ha_core.model.extent import identity
 from ha_core.model.mirror import COPY_LOG
 from ha_core.model.producer import issued_id
@@ -37,6 +36,8 @@ from tests.gateway.session.coordination import (
     errors,
     quiet,
 )
+from tests.gateway.session.crossings import topic as crossing_topic
+from tests.gateway.session.messages import moved
 from tests.gateway.session.talk import EAST, WEST, Talk, snapshot, topology
 from tests.gateway.session.transactional import REQUESTS, commit, produce, written
 
@@ -44,14 +45,6 @@ VERSIONS = 18
 BEGIN_ANEW, ILLEGAL_GENERATION = ErrorCode.UNKNOWN_PRODUCER_ID, ErrorCode.ILLEGAL_GENERATION
 ABORT_IT = ErrorCode.INVALID_TXN_STATE
 """Error for a batch on which libraries abort its transaction."""
-
-
-def moved(fence: str = "") -> Topic:
-    extents = (
-        Extent(cluster="east", start=0, end=100, base=0, term=0),
-        Extent(cluster="west", start=100, end=None, base=7, term=1),
-    )
-    return Topic(name="orders", writer="west", partitions={0: extents}, fence=Fence(operation=fence) if fence else None)
 
 
 def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
@@ -66,8 +59,7 @@ def init(producer_id: int = -1, epoch: int = -1) -> dict[str, Any]:
 def test_a_coordinators_producer_id_is_shown_with_its_issuing_node_and_sent_back_without() -> None:
     talk = Talk(bound("east"))
     # Given a producer that was initialised in the east
-    talk.ask(INIT, 4, init())
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(INIT, 4, init(), to=EAST)
     talk.answer(EAST, request, {"error_code": 0, "producer_id": 7, "producer_epoch": 0})
     (answer,) = talk.answers()
     assert answer["producer_id"] == EASTS
@@ -87,8 +79,7 @@ def test_a_coordinators_producer_id_is_shown_with_its_issuing_node_and_sent_back
 @pytest.mark.parametrize("error", [ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.INVALID_TRANSACTION_TIMEOUT])
 def test_an_error_of_a_coordinator_that_issued_no_id_is_passed_on(error: ErrorCode) -> None:
     talk = Talk(bound("east"))
-    talk.ask(INIT, 4, init())
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(INIT, 4, init(), to=EAST)
     talk.answer(EAST, request, {"error_code": int(error), "producer_id": -1, "producer_epoch": -1})
     (answer,) = talk.answers()
     assert (answer["error_code"], answer["producer_id"]) == (error, -1)
@@ -117,7 +108,7 @@ def test_a_producer_that_sets_only_one_of_id_and_epoch_is_refused_as_by_brokers(
 def test_another_clusters_producers_batch_is_refused_before_any_broker_sees_it(mapped: bool, size: int) -> None:
     # Given a user that was moved to the west, and a producer that the east has initialised, however long ago
     chunks = lambda data: [data[i : i + 60_000] for i in range(0, len(data), 60_000)]  # noqa: E731
-    talk = Talk(bound("west", *([moved()] if mapped else [])), WEST_PORT, chunks=chunks)
+    talk = Talk(bound("west", *([moved(100, 7)] if mapped else [])), WEST_PORT, chunks=chunks)
     # When its batch arrives in the west, where the same number may be another producer's
     talk.ask(PRODUCE, 9, produce(written(EASTS, size=size)))
     # Then its client has to abort the transaction
@@ -134,13 +125,13 @@ def test_an_id_that_no_gateway_has_issued_is_refused_as_well() -> None:
 
 
 def test_a_partition_that_is_elsewhere_is_looked_up_before_its_producer() -> None:
-    talk = Talk(bound("west", moved()), EAST_PORT)
+    talk = Talk(bound("west", moved(100, 7)), EAST_PORT)
     talk.ask(PRODUCE, 9, produce(written(WESTS)))
     assert errors(talk.answers()[0]) == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
 
 
 def test_a_batch_refused_for_its_producer_does_not_hold_up_the_new_producers_batches() -> None:
-    talk = Talk(bound("west", moved()), WEST_PORT)
+    talk = Talk(bound("west", moved(100, 7)), WEST_PORT)
     talk.ask(PRODUCE, 9, produce(written(EASTS)))
     talk.ask(PRODUCE, 9, produce(written(WESTS)))
     assert len(talk.asked(WEST)) == 1
@@ -180,7 +171,7 @@ def test_a_producer_that_would_keep_an_unknown_id_forever_gets_a_fatal_error(
     "orders",
     [
         pytest.param(Topic(name="orders", writer="west", partitions={0: identity("west")}), id="not-moved-yet"),
-        pytest.param(moved(), id="moved-without-its-producer"),
+        pytest.param(moved(100, 7), id="moved-without-its-producer"),
     ],
 )
 def test_a_topic_written_in_another_cluster_gets_no_marker_where_the_transaction_ends(orders: Topic) -> None:
@@ -237,8 +228,7 @@ def test_a_producer_that_raises_its_epoch_after_a_move_is_new_to_the_target() ->
 
 def test_a_producer_that_was_not_moved_keeps_its_id_when_its_epoch_rises() -> None:
     talk = Talk(bound("west"), WEST_PORT)
-    talk.ask(INIT, 4, init(WESTS, 3))
-    (request,) = talk.asked(WEST)
+    request = talk.forwarded(INIT, 4, init(WESTS, 3), to=WEST)
     assert (request.body["producer_id"], request.body["producer_epoch"]) == (7, 3)
 
 
@@ -249,9 +239,9 @@ def test_a_transaction_ends_in_the_cluster_where_it_began(committed: bool) -> No
     # When the client retries
     talk.ask(END, 3, end(EASTS, committed))
     # Then the west is not asked: the east knows whether the transaction is committed
-    (question,) = (command for command in talk.others if isinstance(command, Compose))
+    (question,) = talk.questions
     assert (question.api_key, question.request["producer_id"]) == (END, EASTS)
-    talk.take(talk.session.answered(question.token, {"error_code": 0}, talk.now))
+    talk.composed(question, {"error_code": 0})
     assert errors(talk.answers()[0]) == [0]
     assert not talk.asked(WEST)
 
@@ -293,8 +283,7 @@ def test_the_offsets_of_a_fenced_group_wait_for_the_cut() -> None:
 
 def answer_to(talk: Talk, api_key: int, body: dict[str, Any], answer: dict[str, Any]) -> int:
     """A request that reaches the east and is answered; returns the client's error."""
-    talk.ask(api_key, 3, body)
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(api_key, 3, body, to=EAST)
     talk.answer(EAST, request, answer)
     (heard,) = talk.answers()
     return max(errors(heard), default=0)
@@ -313,7 +302,7 @@ def test_a_transaction_that_would_begin_under_a_transaction_fence_is_held_until_
     talk = Talk(quiet("orders"))
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, "other", "orders"))
     assert not talk.answers()
-    talk.follow(bound("west", moved()))
+    talk.follow(bound("west", moved(100, 7)))
     assert set(errors(talk.answers()[0])) == {ErrorCode.CONCURRENT_TRANSACTIONS}
     assert not talk.asked(EAST)
 
@@ -364,8 +353,7 @@ def test_a_transaction_that_was_not_begun_or_was_aborted_holds_up_no_fence() -> 
 
 def test_a_transaction_that_is_just_beginning_or_ending_holds_both_kinds_of_fences_back() -> None:
     talk = Talk(bound("east"))
-    talk.ask(ADD_PARTITIONS, 3, add(EASTS))
-    (request,) = talk.asked(EAST)
+    request = talk.forwarded(ADD_PARTITIONS, 3, add(EASTS), to=EAST)
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert talk.session.holds_back(ORDERS, NOTHING, LATER)
     talk.answer(EAST, request, added())
@@ -411,18 +399,7 @@ def test_the_end_of_a_transaction_that_was_refused_and_has_begun_since_is_passed
 
 
 def test_no_transaction_adds_a_topic_with_a_cut_ahead() -> None:
-    crossing = Topic(
-        name="orders",
-        writer="east",
-        partitions={
-            0: (
-                Extent(cluster="east", start=0, end=100, base=0, term=0),
-                Extent(cluster="west", start=100, end=None, base=0, term=1),
-            )
-        },
-        crossing=Crossing(operation="op-1", state="open"),
-    )
-    assert waits(Talk(bound("east", crossing)), "orders")
+    assert waits(Talk(bound("east", crossing_topic())), "orders")
 
 
 def test_no_transaction_adds_a_copy_log_because_its_end_would_be_written_there() -> None:

@@ -50,8 +50,7 @@ def test_a_batch_that_overtakes_the_one_refused_at_the_fence_waits_for_it() -> N
 def test_batches_after_the_opener_wait_until_the_opener_is_acknowledged() -> None:
     talk = after_the_cut()
     opener = produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=337)))
-    talk.ask(PRODUCE, 9, opener)
-    (first,) = talk.asked(WEST)
+    first = talk.forwarded(PRODUCE, 9, opener, to=WEST)
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=338))))
     assert not talk.asked(WEST)
     talk.answer(WEST, first, produced(("orders", 0, int(ErrorCode.NOT_ENOUGH_REPLICAS), -1)))

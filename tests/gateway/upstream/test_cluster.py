@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -17,8 +17,6 @@ from gateway.upstream.dial import dial
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from tests.gateway.upstream.fake_broker import FakeBroker
-
-Scenario = Callable[[UpstreamCluster, list[FakeBroker]], Awaitable[None]]
 
 
 @asynccontextmanager
@@ -36,25 +34,24 @@ async def connected(
             await broker.stop()
 
 
-def play(scenario: Scenario, count: int = 2) -> None:
-    async def run() -> None:
-        brokers = [FakeBroker(n + 1) for n in range(count)]
-        for broker in brokers:
-            broker.brokers = brokers
-            broker.topics = {"orders": {0: 1, 1: count}}
-            await broker.start()
-        async with connected(brokers) as cluster:
-            await scenario(cluster, brokers)
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+@asynccontextmanager
+async def surveyed(count: int = 2) -> AsyncIterator[tuple[UpstreamCluster, list[FakeBroker]]]:
+    """A cluster whose brokers lead partitions of `orders`."""
+    brokers = [FakeBroker(n + 1) for n in range(count)]
+    for broker in brokers:
+        broker.brokers = brokers
+        broker.topics = {"orders": {0: 1, 1: count}}
+        await broker.start()
+    async with connected(brokers) as cluster:
+        yield cluster, brokers
 
 
 def groups(request: dict[str, Any]) -> dict[str, Any]:
     return {"groups": [{"group_id": group} for group in request["groups"]]}
 
 
-def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
+    async with surveyed() as (cluster, brokers):
         brokers[1].offered[ApiKey.METADATA] = (1, 8)
 
         await cluster.refresh()
@@ -65,11 +62,9 @@ def test_a_survey_shows_brokers_leaders_and_common_versions() -> None:
         assert seen.topics == {"orders": {0: 1, 1: 2}}
         assert seen.api_versions[ApiKey.METADATA] == (1, 8)
 
-    play(scenario)
 
-
-def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
+    async with surveyed() as (cluster, brokers):
         brokers[0].offered[ApiKey.DESCRIBE_GROUPS] = (0, 3)
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
@@ -78,21 +73,17 @@ def test_an_ask_uses_the_highest_version_that_both_sides_know() -> None:
         assert [g["group_id"] for g in answer["groups"]] == ["g"]
         assert brokers[0].asked[-1][:2] == (ApiKey.DESCRIBE_GROUPS, 3)
 
-    play(scenario)
 
-
-def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_and_the_error_has_both_ranges() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_an_api_that_the_broker_lacks_is_an_unavailable_cluster_and_the_error_has_both_ranges() -> None:
+    async with surveyed() as (cluster, brokers):
         del brokers[0].offered[ApiKey.DESCRIBE_CLUSTER]
 
         with pytest.raises(ClusterUnavailableError, match=r"127.0.0.1:\d+ does not offer DESCRIBE_CLUSTER"):
             await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_CLUSTER, {})
 
-    play(scenario)
 
-
-def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> None:
+    async with surveyed() as (cluster, brokers):
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
 
         answers = await asyncio.gather(
@@ -102,11 +93,9 @@ def test_many_asks_at_once_share_one_connection_and_get_their_own_answers() -> N
         assert [a["groups"][0]["group_id"] for a in answers] == [f"g{n}" for n in range(300)]
         assert brokers[0].connections == 2  # one of them for metadata
 
-    play(scenario)
 
-
-def test_a_coordinator_is_looked_up_once_and_again_after_it_has_moved() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_coordinator_is_looked_up_once_and_again_after_it_has_moved() -> None:
+    async with surveyed() as (cluster, brokers):
         owner = 1
 
         def find(request: dict[str, Any]) -> dict[str, Any]:
@@ -130,11 +119,9 @@ def test_a_coordinator_is_looked_up_once_and_again_after_it_has_moved() -> None:
         assert answer["groups"][0]["error_code"] == 0
         assert sum(b.count(ApiKey.FIND_COORDINATOR) for b in brokers) == 2
 
-    play(scenario)
 
-
-def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
+    async with surveyed() as (cluster, brokers):
         for broker in brokers:
             broker.answers[ApiKey.DELETE_TOPICS] = lambda r, b=broker: {  # type: ignore[misc]
                 "responses": [{"name": n, "error_code": 0 if b is b.brokers[0] else 41} for n in r["topic_names"]]
@@ -149,11 +136,9 @@ def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> None:
         assert answer["responses"][0]["error_code"] == 0
         assert (brokers[0].count(ApiKey.DELETE_TOPICS), brokers[1].count(ApiKey.DELETE_TOPICS)) == (1, 1)
 
-    play(scenario)
 
-
-def test_asks_do_not_dial_a_dead_cluster() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_asks_do_not_dial_a_dead_cluster() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:
             await broker.stop()
@@ -170,11 +155,9 @@ def test_asks_do_not_dial_a_dead_cluster() -> None:
         assert not cluster.topology.reachable
         assert cluster.topology.topics == {"orders": {0: 1, 1: 2}}
 
-    play(scenario)
 
-
-def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
+    async with surveyed(count=1) as (cluster, brokers):
         await brokers[0].stop()
         cluster.start()
         await cluster.refresh()
@@ -188,11 +171,9 @@ def test_a_cluster_that_comes_back_is_found_by_the_background_survey() -> None:
         assert not was_reachable
         assert cluster.topology.why == ""
 
-    play(scenario, count=1)
 
-
-def test_a_broker_that_hangs_does_not_hide_others() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_broker_that_hangs_does_not_hide_others() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         brokers[0].answers[ApiKey.METADATA] = lambda _: None
 
@@ -200,11 +181,9 @@ def test_a_broker_that_hangs_does_not_hide_others() -> None:
 
         assert cluster.topology.reachable
 
-    play(scenario)
 
-
-def test_an_ask_without_an_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_an_ask_without_an_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
+    async with surveyed() as (cluster, brokers):
         # Given an open connection: dialling is not the broker's time, and may take long
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
         await cluster.ask(OneBroker(1), ApiKey.DESCRIBE_GROUPS, {"groups": ["g"]})
@@ -222,11 +201,9 @@ def test_an_ask_without_an_answer_in_time_fails_and_frees_those_queued_behind_it
         ]
         assert brokers[0].connections == connections
 
-    play(scenario)
 
-
-def test_a_missing_answer_does_not_cost_the_connection_for_metadata() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_missing_answer_does_not_cost_the_connection_for_metadata() -> None:
+    async with surveyed(count=1) as (cluster, brokers):
         # Given a broker that is slow to return offsets
         await cluster.refresh()
         brokers[0].answers[ApiKey.LIST_OFFSETS] = lambda _: None
@@ -242,11 +219,9 @@ def test_a_missing_answer_does_not_cost_the_connection_for_metadata() -> None:
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": []}, timeout_ms=1_000)
         waiting.cancel()
 
-    play(scenario, count=1)
 
-
-def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
+    async with surveyed(count=1) as (cluster, brokers):
         # Given a broker with hundreds of unanswered metadata requests of clients
         await cluster.refresh()
         brokers[0].answers[ApiKey.METADATA] = lambda _: None
@@ -265,17 +240,15 @@ def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    play(scenario, count=1)
 
-
-def test_a_broker_that_is_slow_to_connect_does_not_make_the_cluster_unreachable(
+async def test_a_broker_that_is_slow_to_connect_does_not_make_the_cluster_unreachable(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def slow(*arguments: Any) -> Any:
         await asyncio.sleep(0.4)
         return await dial(*arguments)
 
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+    async with surveyed() as (cluster, brokers):
         # Given connections that take longer to open than an answer may take
         monkeypatch.setattr(upstream_cluster, "_ANSWER_MS", 200)
         monkeypatch.setattr(upstream_cluster, "_CONNECT_MS", 50)
@@ -290,11 +263,9 @@ def test_a_broker_that_is_slow_to_connect_does_not_make_the_cluster_unreachable(
         cluster._on_topology = lambda new: both.set() if new.api_versions[ApiKey.METADATA][1] == 7 else None
         await asyncio.wait_for(both.wait(), 5)
 
-    play(scenario)
 
-
-def test_the_random_controller_of_a_kraft_cluster_is_no_change() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_the_random_controller_of_a_kraft_cluster_is_no_change() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         seen = cluster.topology
         for broker in brokers:
@@ -303,11 +274,9 @@ def test_the_random_controller_of_a_kraft_cluster_is_no_change() -> None:
         await cluster.ask(AnyBroker(), ApiKey.METADATA, {"topics": [{"name": "orders"}]})
         assert cluster.topology is seen
 
-    play(scenario)
 
-
-def test_an_unreadable_answer_fails_its_own_question_and_no_other_on_the_connection() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_an_unreadable_answer_fails_its_own_question_and_no_other_on_the_connection() -> None:
+    async with surveyed() as (cluster, brokers):
         brokers[0].answers[ApiKey.LIST_GROUPS] = lambda _: b"\xff"
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
         await cluster.refresh()
@@ -319,16 +288,14 @@ def test_an_unreadable_answer_fails_its_own_question_and_no_other_on_the_connect
         assert answer["groups"][0]["group_id"] == "g"
         assert brokers[0].connections == 2  # one of them for metadata
 
-    play(scenario)
-
 
 def hang_up(request: dict[str, Any]) -> None:
     """As brokers do on a request that they cannot parse."""
     raise ConnectionError
 
 
-def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_earlier_one() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_earlier_one() -> None:
+    async with surveyed(count=1) as (cluster, brokers):
         await cluster.refresh()
         brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
@@ -343,13 +310,11 @@ def test_a_question_that_reads_is_asked_once_more_when_a_broker_hangs_up_on_an_e
         assert [a["groups"][0]["group_id"] for a in answers if isinstance(a, dict)] == [f"g{n}" for n in range(20)]
         assert isinstance(changed, ClusterUnavailableError)
 
-    play(scenario, count=1)
 
-
-def test_an_api_that_a_broker_hung_up_on_uses_its_own_connection_for_a_while(
+async def test_an_api_that_a_broker_hung_up_on_uses_its_own_connection_for_a_while(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+    async with surveyed(count=1) as (cluster, brokers):
         # Given a broker that hung up on one question
         await cluster.refresh()
         brokers[0].answers[ApiKey.DESCRIBE_ACLS] = hang_up
@@ -367,13 +332,11 @@ def test_an_api_that_a_broker_hung_up_on_uses_its_own_connection_for_a_while(
         assert not change.done()
         change.cancel()
         assert cluster.hang_ups[ApiKey.DESCRIBE_ACLS] == 4
-
-    play(scenario, count=1)
     assert "closed the connection instead of answering DESCRIBE_ACLS" in caplog.text
 
 
-def test_a_masked_cluster_gets_no_questions() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_masked_cluster_gets_no_questions() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         cluster.mask("maintenance")
         asked = len(brokers[0].asked)
@@ -389,20 +352,16 @@ def test_a_masked_cluster_gets_no_questions() -> None:
         await cluster.refresh()
         assert cluster.topology.reachable
 
-    play(scenario)
 
-
-def test_many_requests_for_a_survey_make_one() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_many_requests_for_a_survey_make_one() -> None:
+    async with surveyed() as (cluster, brokers):
         await asyncio.gather(*(cluster.refresh() for _ in range(100)))
 
         assert sum(b.count(ApiKey.METADATA) for b in brokers) == 1
 
-    play(scenario)
 
-
-def test_metadata_for_clients_refreshes_the_leaders() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_metadata_for_clients_refreshes_the_leaders() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:
             broker.topics["orders"] = {0: 2, 1: 2}
@@ -411,11 +370,9 @@ def test_metadata_for_clients_refreshes_the_leaders() -> None:
 
         assert cluster.topology.topics == {"orders": {0: 2, 1: 2}}
 
-    play(scenario)
 
-
-def test_leaders_that_many_readers_seek_are_looked_up_together() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_leaders_that_many_readers_seek_are_looked_up_together() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:
             broker.topics |= {"new": {0: 2}, "newer": {0: 1}}
@@ -430,11 +387,9 @@ def test_leaders_that_many_readers_seek_are_looked_up_together() -> None:
         asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
         assert [sorted(topic["name"] for topic in topics or ()) for topics in asked] == [["new", "newer"]]
 
-    play(scenario)
 
-
-def test_topics_that_clients_make_up_are_looked_up_after_others_and_no_more_than_a_few_at_once() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_topics_that_clients_make_up_are_looked_up_after_others_and_no_more_than_a_few_at_once() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:
             broker.asked.clear()
@@ -445,11 +400,9 @@ def test_topics_that_clients_make_up_are_looked_up_after_others_and_no_more_than
         asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]
         assert sorted(len(topics or ()) for topics in asked) == [1, MAX_UNKNOWN]
 
-    play(scenario)
 
-
-def test_a_leader_that_is_not_elected_yet_is_looked_up_once_per_request() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_leader_that_is_not_elected_yet_is_looked_up_once_per_request() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:
             broker.topics["new"] = {0: -1}
@@ -459,22 +412,18 @@ def test_a_leader_that_is_not_elected_yet_is_looked_up_once_per_request() -> Non
         await asyncio.sleep(5 * SEEK_PAUSE_S)
         assert sum(b.count(ApiKey.METADATA) for b in brokers) == asked == 2
 
-    play(scenario)
 
-
-def test_a_masked_cluster_is_not_asked_for_leaders() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_masked_cluster_is_not_asked_for_leaders() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         cluster.mask("maintenance")
         before = sum(b.count(ApiKey.METADATA) for b in brokers)
         await cluster.find_leaders(["orders"])
         assert sum(b.count(ApiKey.METADATA) for b in brokers) == before
 
-    play(scenario)
 
-
-def test_a_socket_for_a_client_is_connected_and_unread() -> None:
-    async def scenario(cluster: UpstreamCluster, brokers: list[FakeBroker]) -> None:
+async def test_a_socket_for_a_client_is_connected_and_unread() -> None:
+    async with surveyed() as (cluster, brokers):
         await cluster.refresh()
 
         sock = (await cluster.open(2)).sock
@@ -483,30 +432,25 @@ def test_a_socket_for_a_client_is_connected_and_unread() -> None:
             assert sock.getpeername() == ("127.0.0.1", brokers[1].port)
             assert not sock.getblocking()
 
-    play(scenario)
 
-
-def test_a_login_to_a_broker_works_and_a_wrong_password_is_named() -> None:
-    async def run() -> None:
-        broker = FakeBroker()
-        broker.password = "right"
-        await broker.start()
-        async with connected([broker], SecurityProfile("PLAIN", "switchyard", "right")) as cluster:
-            await cluster.refresh()
-            sock = await cluster.open(1)
-            sock.close()
-            wrong = UpstreamCluster(
-                "east",
-                f"127.0.0.1:{broker.port}",
-                SecurityProfile("PLAIN", "switchyard", "wrong"),
-                client_id="switchyard-gateway",
-            )
-            await wrong.refresh()
-            assert "refused the account switchyard: no. Correct user or password" in wrong.topology.why
-            assert "wrong" not in wrong.topology.why
-            await wrong.close()
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+async def test_a_login_to_a_broker_works_and_a_wrong_password_is_named() -> None:
+    broker = FakeBroker()
+    broker.password = "right"
+    await broker.start()
+    async with connected([broker], SecurityProfile("PLAIN", "switchyard", "right")) as cluster:
+        await cluster.refresh()
+        sock = await cluster.open(1)
+        sock.close()
+        wrong = UpstreamCluster(
+            "east",
+            f"127.0.0.1:{broker.port}",
+            SecurityProfile("PLAIN", "switchyard", "wrong"),
+            client_id="switchyard-gateway",
+        )
+        await wrong.refresh()
+        assert "refused the account switchyard: no. Correct user or password" in wrong.topology.why
+        assert "wrong" not in wrong.topology.why
+        await wrong.close()
 
 
 class Unhurried(asyncio.SelectorEventLoop):

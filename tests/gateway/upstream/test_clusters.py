@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -23,28 +24,26 @@ def named(name: str, broker: FakeBroker, **more: Any) -> Cluster:
     return Cluster(name=name, bootstrap=f"127.0.0.1:{broker.port}", **more)
 
 
-def play(scenario: Callable[[Clusters, FakeBroker, FakeBroker, list[Topology]], Awaitable[None]]) -> None:
-    async def run() -> None:
-        seen: list[Topology] = []
-        east, west = await FakeBroker(1).start(), await FakeBroker(1).start()
-        east.topics, west.topics = {"a": {0: 1}, "b": {0: 1}}, {"b": {0: 1}}
-        upstream = Clusters({"none": SecurityProfile()}, client_id="switchyard-gw", on_topology=seen.append)
-        try:
-            upstream.apply({"east": named("east", east), "west": named("west", west)})
-            await scenario(upstream, east, west, seen)
-        finally:
-            await upstream.close()
-            await east.stop()
-            await west.stop()
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+@asynccontextmanager
+async def connected() -> AsyncIterator[tuple[Clusters, FakeBroker, FakeBroker, list[Topology]]]:
+    seen: list[Topology] = []
+    east, west = await FakeBroker(1).start(), await FakeBroker(1).start()
+    east.topics, west.topics = {"a": {0: 1}, "b": {0: 1}}, {"b": {0: 1}}
+    upstream = Clusters({"none": SecurityProfile()}, client_id="switchyard-gw", on_topology=seen.append)
+    try:
+        upstream.apply({"east": named("east", east), "west": named("west", west)})
+        yield upstream, east, west, seen
+    finally:
+        await upstream.close()
+        await east.stop()
+        await west.stop()
 
 
 ASK_ALL = tuple(Ask(c, AnyBroker(), ApiKey.METADATA, {"topics": None}) for c in ("east", "west"))
 
 
-def test_each_change_of_the_topology_is_reported() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_each_change_of_the_topology_is_reported() -> None:
+    async with connected() as (upstream, _east, _west, seen):
         await upstream.refresh()
 
         assert seen[-1] is upstream.topology
@@ -54,11 +53,9 @@ def test_each_change_of_the_topology_is_reported() -> None:
         assert upstream.topology.leader("west", "a", 0) is None
         assert len(upstream.topology.apis()) == 2
 
-    play(scenario)
 
-
-def test_parallel_asks_are_answered_in_their_places_and_a_failure_is_one_of_the_answers() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_parallel_asks_are_answered_in_their_places_and_a_failure_is_one_of_the_answers() -> None:
+    async with connected() as (upstream, east, _west, _seen):
         await upstream.refresh()
         await east.stop()
 
@@ -68,11 +65,9 @@ def test_parallel_asks_are_answered_in_their_places_and_a_failure_is_one_of_the_
         assert [t["name"] for t in replies[1]["topics"]] == ["b"]  # type: ignore[index]
         assert str(replies[2]) == "cluster north is not available: no cluster of this name is registered"
 
-    play(scenario)
 
-
-def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> None:
+    async with connected() as (upstream, east, west, seen):
         await upstream.refresh()
         upstream.apply({"east": named("east", east, masked=MASK), "west": named("west", west)})
         masked = seen[-1].clusters["east"]
@@ -87,11 +82,9 @@ def test_a_masked_cluster_is_left_alone_and_comes_back_when_it_is_unmasked() -> 
         assert upstream.topology.reachable("east")
         assert len(east.asked) > asked
 
-    play(scenario)
 
-
-def test_a_cluster_that_is_removed_or_registered_elsewhere_is_dropped() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_a_cluster_that_is_removed_or_registered_elsewhere_is_dropped() -> None:
+    async with connected() as (upstream, _east, west, _seen):
         await upstream.refresh()
         before = upstream.clusters["east"]
 
@@ -101,8 +94,6 @@ def test_a_cluster_that_is_removed_or_registered_elsewhere_is_dropped() -> None:
         assert set(upstream.topology.clusters) == {"east"}
         assert set(upstream.topology.clusters["east"].topics) == {"b"}
         assert upstream.clusters["east"] is not before
-
-    play(scenario)
 
 
 @pytest.mark.parametrize(
@@ -118,10 +109,10 @@ def test_a_cluster_that_is_removed_or_registered_elsewhere_is_dropped() -> None:
         ),
     ],
 )
-def test_a_cluster_that_cannot_be_connected_has_the_reason_and_does_not_affect_others(
+async def test_a_cluster_that_cannot_be_connected_has_the_reason_and_does_not_affect_others(
     cluster: Cluster, why: str
 ) -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+    async with connected() as (upstream, east, _west, _seen):
         upstream.apply({"east": named("east", east), "bad": cluster})
         await upstream.refresh()
 
@@ -132,11 +123,9 @@ def test_a_cluster_that_cannot_be_connected_has_the_reason_and_does_not_affect_o
         assert upstream.topology.clusters["bad"].why == why
         assert upstream.topology.reachable("east")
 
-    play(scenario)
 
-
-def test_a_badly_registered_cluster_is_connected_once_it_is_corrected() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_a_badly_registered_cluster_is_connected_once_it_is_corrected() -> None:
+    async with connected() as (upstream, east, _west, _seen):
         upstream.apply({"bad": Cluster(name="bad", bootstrap="host:port")})
 
         upstream.apply({"bad": named("bad", east)})
@@ -144,11 +133,9 @@ def test_a_badly_registered_cluster_is_connected_once_it_is_corrected() -> None:
 
         assert upstream.topology.reachable("bad")
 
-    play(scenario)
 
-
-def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_served() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_served() -> None:
+    async with connected() as (upstream, east, _west, _seen):
         # Given a bound of three, and an east that no longer answers
         upstream._most_waiting = lambda _: 3
         await upstream.refresh()
@@ -171,11 +158,9 @@ def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_served(
         await asyncio.gather(*hanging, return_exceptions=True)
         assert upstream.waiting["east"] == 0
 
-    play(scenario)
 
-
-def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() -> None:
+    async with connected() as (upstream, east, _west, _seen):
         # Given room for ten questions, and an east that no longer answers
         upstream._most_waiting = lambda _: 10
         await upstream.refresh()
@@ -209,11 +194,9 @@ def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() ->
         assert upstream.waiting["east"] == 0
         assert not upstream.waiting_of_user
 
-    play(scenario)
 
-
-def test_the_recorded_state_of_a_cluster_is_served_until_it_is_reached() -> None:
-    async def scenario(upstream: Clusters, east: FakeBroker, west: FakeBroker, seen: list[Topology]) -> None:
+async def test_the_recorded_state_of_a_cluster_is_served_until_it_is_reached() -> None:
+    async with connected() as (upstream, east, west, _seen):
         # Given a cluster that is known only from a record
         await upstream.refresh()
         await east.stop()
@@ -229,5 +212,3 @@ def test_the_recorded_state_of_a_cluster_is_served_until_it_is_reached() -> None
         await upstream.refresh()
         upstream.recall("east", {"other": 1}, 1e9)
         assert upstream.topology.existing("other") == ()
-
-    play(scenario)

@@ -31,17 +31,14 @@ def frame(version: int, *, controller: int = 1, leader: int = 1, correlation: in
 
 
 @pytest.mark.parametrize("version", [1, 7, 9])
-def test_a_list_of_topics_that_differs_only_in_the_controller_is_the_same_list(version: int) -> None:
-    async def scenario() -> None:
-        decoder = Decoder(DEFAULT_LIMITS)
-        first = await decoder.decode(ApiKey.METADATA, version, frame(version))
-        again = await decoder.decode(ApiKey.METADATA, version, frame(version, controller=2, correlation=8))
-        moved = await decoder.decode(ApiKey.METADATA, version, frame(version, leader=2))
-        assert again["topics"] is first["topics"]
-        assert (first["controller_id"], again["controller_id"]) == (1, 2)
-        assert moved["topics"][-1]["partitions"][0]["leader_id"] == 2
-
-    asyncio.run(scenario())
+async def test_a_list_of_topics_that_differs_only_in_the_controller_is_the_same_list(version: int) -> None:
+    decoder = Decoder(DEFAULT_LIMITS)
+    first = await decoder.decode(ApiKey.METADATA, version, frame(version))
+    again = await decoder.decode(ApiKey.METADATA, version, frame(version, controller=2, correlation=8))
+    moved = await decoder.decode(ApiKey.METADATA, version, frame(version, leader=2))
+    assert again["topics"] is first["topics"]
+    assert (first["controller_id"], again["controller_id"]) == (1, 2)
+    assert moved["topics"][-1]["partitions"][0]["leader_id"] == 2
 
 
 def test_a_brokers_string_may_be_longer_than_a_clients() -> None:
@@ -55,21 +52,16 @@ def test_a_brokers_string_may_be_longer_than_a_clients() -> None:
     assert answer["groups"][0]["protocol_data"] == "A" * 40_000
 
 
-def test_only_one_of_many_equal_answers_that_arrive_together_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def scenario() -> None:
-        read: list[int] = []
-        ordinary = codec.decode
+async def test_only_one_of_many_equal_answers_that_arrive_together_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    ordinary = codec.decode
 
-        def counted(*arguments: Any) -> Any:
-            read.append(1)
-            return ordinary(*arguments)
+    def counted(*arguments: Any) -> Any:
+        read.append(1)
+        return ordinary(*arguments)
 
-        monkeypatch.setattr(codec, "decode", counted)
-        decoder = Decoder(DEFAULT_LIMITS)
-        answers = await asyncio.gather(
-            *(decoder.decode(ApiKey.METADATA, 9, frame(9, correlation=n)) for n in range(20))
-        )
-        assert len(read) == 1
-        assert all(answer["topics"] is answers[0]["topics"] for answer in answers)
-
-    asyncio.run(scenario())
+    monkeypatch.setattr(codec, "decode", counted)
+    decoder = Decoder(DEFAULT_LIMITS)
+    answers = await asyncio.gather(*(decoder.decode(ApiKey.METADATA, 9, frame(9, correlation=n)) for n in range(20)))
+    assert len(read) == 1
+    assert all(answer["topics"] is answers[0]["topics"] for answer in answers)

@@ -37,38 +37,32 @@ def outcome(monkeypatch: pytest.MonkeyPatch) -> dict[Address, Any]:
     return outcomes
 
 
-def test_a_broker_that_drops_every_packet_delays_no_other_and_its_own_clients_once(
+async def test_a_broker_that_drops_every_packet_delays_no_other_and_its_own_clients_once(
     outcome: dict[Address, Any],
 ) -> None:
-    async def scenario() -> None:
-        cluster = Dialling(SecurityProfile(), "switchyard")
-        with closing(BrokerSocket(socket.socket())) as good:
-            outcome.update({HOLE: asyncio.Event(), GOOD: good})
-            # Given three hundred clients that connect to a broker that does not answer
-            waiting = [asyncio.create_task(cluster.for_client(HOLE)) for _ in range(300)]
-            await asyncio.sleep(0)
-            # Then clients of another broker get there
-            assert await asyncio.wait_for(cluster.for_client(GOOD), 1) is good
-            # When the dial is given up, those who still wait for their turn fail, too
-            begun = cluster.begun
-            outcome[HOLE].set()
-            errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
-            assert all(isinstance(error, DialError) for error in errors)
-            assert cluster.begun == begun < 100
-
-    asyncio.run(scenario())
+    cluster = Dialling(SecurityProfile(), "switchyard")
+    with closing(BrokerSocket(socket.socket())) as good:
+        outcome.update({HOLE: asyncio.Event(), GOOD: good})
+        # Given three hundred clients that connect to a broker that does not answer
+        waiting = [asyncio.create_task(cluster.for_client(HOLE)) for _ in range(300)]
+        await asyncio.sleep(0)
+        # Then clients of another broker get there
+        assert await asyncio.wait_for(cluster.for_client(GOOD), 1) is good
+        # When the dial is given up, those who still wait for their turn fail, too
+        begun = cluster.begun
+        outcome[HOLE].set()
+        errors = await asyncio.wait_for(asyncio.gather(*waiting, return_exceptions=True), 1)
+        assert all(isinstance(error, DialError) for error in errors)
+        assert cluster.begun == begun < 100
 
 
-def test_a_gateway_without_room_for_a_socket_does_not_blame_the_broker(outcome: dict[Address, Any]) -> None:
-    async def scenario() -> None:
-        cluster = Dialling(SecurityProfile(), "switchyard")
-        outcome[GOOD] = OSError(errno.EMFILE, "Too many open files")
-        with pytest.raises(DialError, match="Too many open files"):
-            await cluster.for_client(GOOD)
-        assert not cluster.rests(GOOD)
-        outcome[GOOD] = OSError(errno.ECONNREFUSED, "Connection refused")
-        with pytest.raises(DialError, match="Connection refused"):
-            await cluster.for_client(GOOD)
-        assert cluster.rests(GOOD)
-
-    asyncio.run(scenario())
+async def test_a_gateway_without_room_for_a_socket_does_not_blame_the_broker(outcome: dict[Address, Any]) -> None:
+    cluster = Dialling(SecurityProfile(), "switchyard")
+    outcome[GOOD] = OSError(errno.EMFILE, "Too many open files")
+    with pytest.raises(DialError, match="Too many open files"):
+        await cluster.for_client(GOOD)
+    assert not cluster.rests(GOOD)
+    outcome[GOOD] = OSError(errno.ECONNREFUSED, "Connection refused")
+    with pytest.raises(DialError, match="Connection refused"):
+        await cluster.for_client(GOOD)
+    assert cluster.rests(GOOD)

@@ -30,21 +30,18 @@ def test_an_answer_without_changes_returns_the_same_topology_object() -> None:
     assert learn(BEFORE, answer(led("b", 1), led("a", 1)), complete=True) is BEFORE
 
 
-def test_an_answer_about_some_topics_leaves_the_others() -> None:
-    after = learn(BEFORE, answer(led("a", 2), led("c", 1)), complete=False)
-
-    assert after.topics == {"a": {0: 2}, "b": {0: 1}, "c": {0: 1}}
-    assert after.api_versions == BEFORE.api_versions
-
-
-def test_an_answer_about_all_topics_removes_missing_ones() -> None:
-    assert learn(BEFORE, answer(led("b", 1)), complete=True).topics == {"b": {0: 1}}
-
-
-def test_an_unknown_topic_is_removed_and_one_that_cannot_be_described_now_is_kept() -> None:
-    after = learn(BEFORE, answer({"name": "a", "error_code": 3}, {"name": "b", "error_code": 5}), complete=True)
-
-    assert after.topics == {"b": {0: 1}}
+@pytest.mark.parametrize(
+    ("told", "complete", "topics"),
+    [
+        ([led("a", 2), led("c", 1)], False, {"a": {0: 2}, "b": {0: 1}, "c": {0: 1}}),
+        ([led("b", 1)], True, {"b": {0: 1}}),
+        ([{"name": "a", "error_code": 3}, {"name": "b", "error_code": 5}], True, {"b": {0: 1}}),
+    ],
+    ids=["some leave the others", "all remove missing ones", "unknown ones go, those not described now stay"],
+)
+def test_topics_are_learned_from_an_answer(told: list[dict[str, Any]], complete: bool, topics: Any) -> None:
+    after = learn(BEFORE, answer(*told), complete=complete)
+    assert (after.topics, after.api_versions) == (topics, BEFORE.api_versions)
 
 
 def test_another_controller_is_no_change() -> None:
