@@ -7,9 +7,12 @@ from typing import Any
 
 import pytest
 
+from ha_core.model import View
 from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from stack.harness import Stack
+from stack.java import find_java
+from stack.spark_java import spark_environment
 from tests.dags import airflow_home  # before anything of airflow
 from tests.kit.stacks import own_stack
 
@@ -66,14 +69,17 @@ class Outcome:
     """The texts beside each task on the page of the run."""
 
 
+Run = Callable[..., Outcome]
+
+
 @pytest.fixture
-def run_dag(run_alone: Callable[..., Outcome], airflow_connection: str) -> Callable[..., Outcome]:
+def run_dag(run_alone: Run, airflow_connection: str) -> Run:
     """The same, with the clusters of the stack."""
     return run_alone
 
 
 @pytest.fixture
-def run_alone(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Outcome]:
+def run_alone(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Run a DAG to its end in this process, with `conf` as its form."""
 
     def run(dag_id: str, conf: dict[str, Any], **options: Any) -> Outcome:
@@ -99,9 +105,29 @@ def run_alone(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Callable[..
 class Workload:
     """A user with one topic that has records in east, and a group that has read some of them."""
 
+    environment: Environment
     user: str
     topic: str
     group: str
+
+    @property
+    def view(self) -> View:
+        return self.environment.store.load()
+
+    def nothing_stands(self) -> bool:
+        """Neither a fence nor a lock."""
+        topic, group = self.view.topics.get(self.topic), self.view.groups.get(self.group)
+        fences = [one.fence for one in (topic, group) if one is not None and one.fence is not None]
+        return not fences and not self.environment.store.locks()
+
+
+@pytest.fixture
+def spark_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Spark on this machine; the folder of its history."""
+    for key, value in spark_environment(find_java()).items():
+        monkeypatch.setenv(key, value)
+    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
+    return tmp_path / "history"
 
 
 @pytest.fixture
@@ -111,7 +137,7 @@ def workload(stack: Stack, environment: Environment) -> Workload:
     from tests.kit.running import create_topic
 
     name = uuid.uuid4().hex[:8]
-    made = Workload(f"user-{name}", f"topic-{name}", f"group-{name}")
+    made = Workload(environment, f"user-{name}", f"topic-{name}", f"group-{name}")
     bootstrap = {"bootstrap.servers": stack.clusters["east"]["bootstrap"]}
     create_topic(bootstrap["bootstrap.servers"], made.topic, PARTITIONS)
     producer = Producer(bootstrap)

@@ -12,10 +12,9 @@ from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.spark import SparkJobOperator
-from tests.dags.conftest import Outcome
+from tests.dags.conftest import Run
 from tests.dags.names import DAGS
 
-Run = Callable[..., Outcome]
 MOVE = {"from": "east", "to": "west", "reason": "a test", "dry_run": False}
 CHANGING = {
     "switch": ("cut_over", {**MOVE, "scope": ["user:alice"]}),

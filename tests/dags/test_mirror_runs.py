@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from ha_core.kafka.admin import Admin
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.engine.environment import Environment
 from ha_core.operators.outcome import cut_off
 from stack.harness import Stack
-from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Run, Workload
 from tests.kit.consumed import value_of
-from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.mirroring import await_copies
+from tests.kit.moving import copiers_of
 from tests.kit.stacks import own_stack
 from tests.operations.real_clusters import topics_of
 
@@ -31,23 +30,12 @@ pytestmark = [
     ),
     pytest.mark.timeout(900),
 ]
-Run = Callable[..., Outcome]
 MORE = 7
 PATIENCE_S = 60.0
 
 
 stack = own_stack(gateways=1)
 """A stack of its own: one of its clusters dies."""
-
-
-@pytest.fixture
-def admins(environment: Environment) -> Iterator[dict[str, Admin]]:
-    """Admins of both clusters, for the copiers."""
-    clusters = environment.store.load().clusters
-    made = {name: Admin(clusters[name]) for name in ("east", "west")}
-    yield made
-    for admin in made.values():
-        admin.close()
 
 
 def said(outcome: Outcome) -> str:
@@ -105,7 +93,7 @@ def mirrors(environment: Environment, topic: str) -> dict[str, str]:
 
 
 def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_cluster(
-    run_dag: Run, stack: Stack, environment: Environment, workload: Workload, admins: dict[str, Admin]
+    run_dag: Run, stack: Stack, workload: Workload
 ) -> None:
     topic, user = workload.topic, f"user:{workload.user}"
     link: dict[str, Any] = {"topics": [topic], "from": "east", "to": "west", "reason": "a standby"}
@@ -113,37 +101,37 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
     # When a mirror is only looked at, then what would be done is said, and nothing is there
     looked = run_dag("link_mirror", {**link, "dry_run": True})
     assert said(looked) == "DRY RUN: would mirror 1 topic from east to west"
-    assert mirrors(environment, topic) == {}
+    assert mirrors(workload.environment, topic) == {}
     # When it is made, then it stands; and asked for again it is refused, as there is one
     made = run_dag("link_mirror", {**link, "dry_run": False})
     assert made.state == "success", made.results
     assert said(made).startswith("DONE: mirrored from east to west from now on: 1 topic, by ")
-    assert mirrors(environment, topic) == {"east": "west"}
+    assert mirrors(workload.environment, topic) == {"east": "west"}
     again = run_dag("link_mirror", {**link, "dry_run": False})
     assert (again.state, said(again)[:26]) == ("failed", "REFUSED: nothing changed. ")
-    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
+    with copiers_of(workload.environment, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
         # When it is synced, then the group's offsets are there
         synced = run_dag("sync_mirrors", {"topics": [topic]})
         assert synced.state == "success", synced.results
         assert said(synced) == "DONE: changed 1 thing on standbys, which are as their sources"
-        assert committed(environment, workload, "west") == committed(environment, workload, "east")
+        assert committed(workload.environment, workload, "west") == committed(workload.environment, workload, "east")
         # When it is switched as planned, then its copy is written, and east is the standby
         there = run_dag("switch", move)
         assert said(there).startswith("DONE: moved 1 topic and 1 group from east to west")
-        assert environment.store.load().topics[topic].clusters == {"west"}
-        assert mirrors(environment, topic) == {"west": "east"}
+        assert workload.view.topics[topic].clusters == {"west"}
+        assert mirrors(workload.environment, topic) == {"west": "east"}
         kept = write(through_gateway(stack, workload), topic, "in-west")
-    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
+    with copiers_of(workload.environment, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
         # When it is switched back, then east is written again, with what came meanwhile
         back = run_dag("switch", {**move, "from": "west", "to": "east"})
         assert said(back).startswith("DONE: moved 1 topic and 1 group from west to east")
-        assert environment.store.load().topics[topic].clusters == {"east"}
+        assert workload.view.topics[topic].clusters == {"east"}
         kept |= write(through_gateway(stack, workload), topic, "in-east")
-    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
+    with copiers_of(workload.environment, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "west"):
         pass
     # When east dies with records that were not copied
     lost = write(through_gateway(stack, workload), topic, "lost")
-    record(environment, ["east", "west"])
+    record(workload.environment, ["east", "west"])
     stack.kill("cluster/east")
     forced = run_dag("switch", {**move, "mode": "forced", "unread": "wait"})
     # Then clients go on at the copy, and the first line says that it was taken for dead, and what is left to do
@@ -154,9 +142,9 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
         in said(forced)
     )
     assert "`switchyard mirror reconcile east`" in (forced.shown["report"] or "")  # the next step is not cut off
-    assert environment.store.load().topics[topic].clusters == {"west"}
-    assert committed(environment, workload, "west") == [5 + partition for partition in range(PARTITIONS)]
-    assert mirrors(environment, topic) == {}
+    assert workload.view.topics[topic].clusters == {"west"}
+    assert committed(workload.environment, workload, "west") == [5 + partition for partition in range(PARTITIONS)]
+    assert mirrors(workload.environment, topic) == {}
     kept |= write(through_gateway(stack, workload), topic, "after")
     # When it is back, and is looked at, then what it has more is counted
     stack.restart("cluster/east")
@@ -168,9 +156,9 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
     done = run_dag("reconcile_returned_cluster", {**reconcile, "dry_run": False})
     assert said(done).startswith(f"DONE: {beyond}: no client gets them, and the log has the commands that fetch them")
     assert said(done).endswith("; mirrored to it from now on: 1 topic")
-    assert mirrors(environment, topic) == {"west": "east"}
+    assert mirrors(workload.environment, topic) == {"west": "east"}
     # And all but the tail is read, each record once
-    with Copiers(environment.store, admins, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
+    with copiers_of(workload.environment, {topic: PARTITIONS}) as copiers, await_copies(copiers, topic, "east"):
         pass
     assert sorted(read_all(stack, workload, PARTITIONS * RECORDS + len(kept))) == sorted(
         [b"record"] * PARTITIONS * RECORDS + [*kept]
@@ -183,5 +171,5 @@ def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_clust
     assert said(ended).startswith("DONE: ended 1 mirror in east, and what was copied is deleted, by ")
     assert topic not in topics_of(stack, "east")
     assert topic in topics_of(stack, "west")
-    assert (mirrors(environment, topic), environment.store.locks()) == ({}, [])
+    assert (mirrors(workload.environment, topic), workload.environment.store.locks()) == ({}, [])
     assert len(read_all(stack, workload, PARTITIONS * RECORDS + len(kept))) == PARTITIONS * RECORDS + len(kept)

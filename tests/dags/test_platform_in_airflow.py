@@ -2,7 +2,7 @@
 
 from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 import importlib.util
@@ -16,7 +16,7 @@ from ha_core.platform.changing import put
 from ha_core.platform.kinds.users import UserEntry
 from ha_core.platform.platform import Platform
 from ha_core.wire.sasl_scram import key_text, scram_key
-from tests.dags.conftest import Outcome
+from tests.dags.conftest import Run
 
 pytestmark = pytest.mark.airflow
 PREFIX = "/switchyard-platform"
@@ -135,9 +135,6 @@ def test_while_the_database_is_away_its_address_is_not_disclosed_and_later_it_is
 
 
 # -- the DAG ----------------------------------------------------------------------------------------------------------
-
-
-Run = Callable[..., Outcome]
 
 
 def names(registry: Platform, kind: str) -> set[str]:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ha_core.model import GatewayRecord, Mirror, MirrorReport, PartitionReport
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
 from stack.harness import Stack
@@ -32,12 +32,6 @@ stack = own_stack(gateways=0, airflow=True)
 def airflow(stack: Stack) -> AirflowApi:
     assert stack.airflow is not None
     return AirflowApi(stack.airflow["url"], stack.airflow["user"], stack.airflow["password"])
-
-
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper), by="test:reader") as opened:
-        yield opened
 
 
 def fenced(environment: Environment, workload: Workload) -> bool:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from ha_core.model import KnownTopic
-from ha_core.operations.engine.environment import Environment
 from ha_core.operations.migration.crossing.cuts import from_summary
 from ha_core.operators.spark import fresh_rates
-from stack.java import find_java
-from stack.spark_java import spark_environment
-from tests.dags.conftest import PARTITIONS, Outcome, Workload
+from tests.dags.conftest import PARTITIONS, Run, Workload
 
 pytestmark = [
     pytest.mark.stack,
@@ -22,18 +18,9 @@ pytestmark = [
 ]
 
 
-@pytest.fixture
-def spark_at_hand(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    for key, value in spark_environment(find_java()).items():
-        monkeypatch.setenv(key, value)
-    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
-    return tmp_path / "history"
-
-
 def test_a_run_records_facts_and_its_log_has_the_table(
     spark_at_hand: Path,
-    run_dag: Callable[..., Outcome],
-    environment: Environment,
+    run_dag: Run,
     workload: Workload,
     caplog: pytest.LogCaptureFixture,
     capfd: pytest.CaptureFixture[str],
@@ -41,7 +28,7 @@ def test_a_run_records_facts_and_its_log_has_the_table(
     outcome = run_dag("record_facts", {})
 
     assert outcome.state == "success"
-    assert environment.store.known(KnownTopic, "east")[workload.topic].partitions == PARTITIONS
+    assert workload.environment.store.known(KnownTopic, "east")[workload.topic].partitions == PARTITIONS
     assert outcome.results["history"]["clusters"]["east"]["partitions"] >= PARTITIONS
     assert (spark_at_hand / "ends").is_dir()
     said = caplog.text + "".join(capfd.readouterr())
@@ -54,7 +41,7 @@ def test_a_run_records_facts_and_its_log_has_the_table(
 
 
 def test_a_spark_master_that_does_not_listen_is_named_and_nothing_is_recorded(
-    spark_at_hand: Path, run_dag: Callable[..., Outcome], monkeypatch: pytest.MonkeyPatch
+    spark_at_hand: Path, run_dag: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(
         "AIRFLOW_CONN_SPARK_SWITCHYARD", '{"conn_type": "spark", "host": "spark://127.0.0.1", "port": 1}'

@@ -5,21 +5,20 @@ import signal
 import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from ha_core.model import Group, UserBindings
 from ha_core.operations.engine.environment import Environment
 from tests.dags import airflow_home
-from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
-Run = Callable[..., Outcome]
 STEPS = ("acquire", "compare", "prepare", "adopt", "cut_over", "verify", "record")
 
 
@@ -28,26 +27,14 @@ def form(workload: Workload, **more: Any) -> dict[str, Any]:
     return {"scope": scope, "from": "east", "to": "west", "reason": "a test", "dry_run": False, **more}
 
 
-def nothing_stands(environment: Environment, workload: Workload) -> bool:
-    view = environment.store.load()
-    topic, group = view.topics.get(workload.topic), view.groups.get(workload.group)
-    return (
-        (topic is None or topic.fence is None)
-        and (group is None or group.fence is None)
-        and not environment.store.locks()
-    )
-
-
-def test_a_dry_run_lists_the_moves_and_changes_nothing(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
-    before = environment.store.load()
+def test_a_dry_run_lists_the_moves_and_changes_nothing(run_dag: Run, workload: Workload) -> None:
+    before = workload.view
 
     outcome = run_dag("switch", form(workload, dry_run=True))
 
     assert outcome.state == "success"
     assert {outcome.tasks[name] for name in STEPS} == {"skipped"}
-    assert environment.store.load() == before
+    assert workload.view == before
     report = outcome.results["report"]
     assert next(iter(report)) == "outcome"
     assert report["outcome"] == "DRY RUN: would move 1 topic and 1 group from east to west"
@@ -64,47 +51,41 @@ def test_a_dry_run_lists_the_moves_and_changes_nothing(
     assert set(reasons) == {f"topic:{workload.topic}", f"group:{workload.group}"}
 
 
-def test_a_planned_switch_moves_a_user_with_its_topic_and_group(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
+def test_a_planned_switch_moves_a_user_with_its_topic_and_group(run_dag: Run, workload: Workload) -> None:
     outcome = run_dag("switch", form(workload))
 
     assert outcome.state == "success"
     assert {outcome.tasks[name] for name in (*STEPS, "report", "release")} == {"success"}
     assert outcome.tasks["approve"] == "skipped"
-    view = environment.store.load()
+    view = workload.view
     assert view.bindings[workload.user].cluster == "west"
     assert view.topics[workload.topic].writer == "west"
     report = outcome.results["report"]
     assert report["result"] == "succeeded"
     assert [part["cut"] for part in report["partitions"]] == [RECORDS] * PARTITIONS
     assert {"fence", "drain", "ends", "offsets", "cut"} <= {step["name"] for step in report["steps"]}
-    operation = environment.operation(report["operation"])
+    operation = workload.environment.operation(report["operation"])
     assert operation is not None
     assert operation.by == f"dag_test (airflow:switch/{outcome.run_id})"
     assert report["outcome"].startswith("DONE: moved 1 topic and 1 group from east to west")
     assert "clients waited" in report["outcome"]
-    assert nothing_stands(environment, workload)
+    assert workload.nothing_stands()
 
 
-def test_a_switch_of_topics_that_have_moved_already_is_skipped(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
+def test_a_switch_of_topics_that_have_moved_already_is_skipped(run_dag: Run, workload: Workload) -> None:
     run_dag("switch", form(workload))
-    before = environment.store.load()
+    before = workload.view
 
     outcome = run_dag("switch", form(workload))
 
     assert outcome.tasks["plan"] == "skipped"
     assert outcome.state == "success"
     assert outcome.results["report"]["outcome"].startswith("NOTHING TO DO: Everything is in place already")
-    assert environment.store.load() == before
+    assert workload.view == before
 
 
-def test_an_objection_fails_the_run_before_anything_is_changed(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
-    before = environment.store.load()
+def test_an_objection_fails_the_run_before_anything_is_changed(run_dag: Run, workload: Workload) -> None:
+    before = workload.view
 
     outcome = run_dag("switch", form(workload, scope=["topic:no-such-topic"]))
 
@@ -112,13 +93,11 @@ def test_an_objection_fails_the_run_before_anything_is_changed(
     assert outcome.tasks["plan"] == "failed"
     assert outcome.tasks["cut_over"] == "upstream_failed"
     assert outcome.results["report"]["outcome"].startswith("REFUSED: nothing changed.")
-    assert environment.store.load() == before
+    assert workload.view == before
     assert any(v["level"] == "error" and "no-such-topic" in v["about"] for v in outcome.results["plan"]["verdicts"])
 
 
-def test_a_switch_takes_its_locks_only_after_approval(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
+def test_a_switch_takes_its_locks_only_after_approval(run_dag: Run, workload: Workload) -> None:
     outcome = run_dag("switch", form(workload, approval="anybody"), mark_success_pattern="approve")
 
     assert outcome.tasks["approve"] == "success"
@@ -143,15 +122,15 @@ def kill_a_run(workload: Workload, where: str, home: Path) -> datetime:
 
 
 def test_a_run_killed_after_its_fence_is_undone_and_repeated_by_reruns(
-    run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
+    run_dag: Run, workload: Workload, tmp_path: Path, monkeypatch: Any
 ) -> None:
     run_after = kill_a_run(workload, "fenced", tmp_path)
-    fenced = environment.store.load().topics[workload.topic].fence
+    fenced = workload.view.topics[workload.topic].fence
     assert fenced is not None
     monkeypatch.setattr("airflow.models.dagrun.DagRun.generate_run_id", lambda **_: workload.user)
 
     rerun = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
-    left_clean = nothing_stands(environment, workload)
+    left_clean = workload.nothing_stands()
     # Seen to be dead when the rerun begins, the operation is undone before it; else by its first step, which fails
     repeated = rerun
     if rerun.state != "success":
@@ -160,35 +139,32 @@ def test_a_run_killed_after_its_fence_is_undone_and_repeated_by_reruns(
     assert left_clean
     assert repeated.state == "success"
     assert repeated.results["report"]["operation"] == f"{fenced.operation}.2"
-    assert environment.store.load().topics[workload.topic].writer == "west"
-    assert nothing_stands(environment, workload)
+    assert workload.view.topics[workload.topic].writer == "west"
+    assert workload.nothing_stands()
 
 
 def test_a_run_killed_after_its_cut_is_finished_by_a_rerun(
-    run_dag: Run, environment: Environment, workload: Workload, tmp_path: Path, monkeypatch: Any
+    run_dag: Run, workload: Workload, tmp_path: Path, monkeypatch: Any
 ) -> None:
     run_after = kill_a_run(workload, "cut", tmp_path)
-    cut = environment.store.load()
+    cut = workload.view
     assert cut.topics[workload.topic].writer == "west"
     monkeypatch.setattr("airflow.models.dagrun.DagRun.generate_run_id", lambda **_: workload.user)
 
     outcome = run_dag("switch", form(workload), run_after=run_after, logical_date=run_after)
 
     assert outcome.state == "success"
-    assert environment.store.load().topics == cut.topics
+    assert workload.view.topics == cut.topics
     assert outcome.results["report"]["result"] == "succeeded"
-    assert nothing_stands(environment, workload)
+    assert workload.nothing_stands()
 
 
 def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
-    run_dag: Run, environment: Environment, workload: Workload, monkeypatch: Any
+    run_dag: Run, workload: Workload, monkeypatch: Any
 ) -> None:
     from ha_core.operations.move.fenced_reads import FencedReads
 
-    def broken(_window: FencedReads) -> Any:
-        raise ConnectionError("the line was cut")
-
-    monkeypatch.setattr(FencedReads, "read", broken)
+    monkeypatch.setattr(FencedReads, "read", Mock(side_effect=ConnectionError("the line was cut")))
 
     outcome = run_dag("switch", form(workload))
 
@@ -196,10 +172,10 @@ def test_a_step_that_fails_leaves_neither_fence_nor_lock_nor_topic(
     assert outcome.tasks["cut_over"] == "failed"
     assert outcome.tasks["release"] == "success"
     assert "FAILED in cut_over: the line was cut" in outcome.results["report"]["outcome"]
-    assert nothing_stands(environment, workload)
-    view = environment.store.load()
+    assert workload.nothing_stands()
+    view = workload.view
     assert workload.user not in view.bindings
-    assert environment.clusters_with(workload.topic, view) == ["east"]
+    assert workload.environment.clusters_with(workload.topic, view) == ["east"]
 
 
 @pytest.mark.usefixtures("workload")

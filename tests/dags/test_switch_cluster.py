@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 from typer.testing import CliRunner
@@ -17,12 +17,11 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.running import engine
 from ha_core.operations.running.whole_cluster import plan_cluster
 from stack.harness import Stack
-from tests.dags.conftest import Outcome
+from tests.dags.conftest import Run
 from tests.kit.running import create_topic
 from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
-Run = Callable[..., Outcome]
 
 
 stack = own_stack(gateways=1)
@@ -127,11 +126,7 @@ def test_a_failed_part_is_undone_and_no_other_is_started(
     # Given a first part whose cut fails
     things = users_with_topics(stack, environment, "east")
     before = {operation.id for operation in environment.store.operations(50)}
-
-    def fails(*_: object, **__: object) -> None:
-        raise RuntimeError("planted")
-
-    monkeypatch.setattr("ha_core.operations.move.switch_steps.cut_change", fails)
+    monkeypatch.setattr("ha_core.operations.move.switch_steps.cut_change", Mock(side_effect=RuntimeError("planted")))
     # When all of the cluster is to move
     form = {"from": "east", "to": "west", "reason": "a test", "topics_per_batch": 2, "dry_run": False}
     outcome = run_dag("switch_cluster", form)

@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import pytest
+from confluent_kafka.admin import AdminClient
 
-from ha_core.operations.engine.environment import Environment
-from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
+from tests.operations.real_clusters import at, expire
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
-Run = Callable[..., Outcome]
 FROM_FAULT = {"from": "east", "to": "west", "unread": "wait", "reason": "a test", "dry_run": False}
 
 
 def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_once(
-    run_dag: Run, environment: Environment, workload: Workload
+    run_dag: Run, workload: Workload
 ) -> None:
     refused = run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic]})
     forced = run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic], "force": True})
-    extents = environment.store.load().topics[workload.topic].partitions[0]
+    extents = workload.view.topics[workload.topic].partitions[0]
     checked = run_dag("check_origins", {"topics": [workload.topic]})
     again = run_dag("check_origins", {"topics": [workload.topic]})
 
@@ -29,20 +27,18 @@ def test_a_cluster_that_answers_is_given_up_only_by_force_and_is_confirmed_at_on
     assert extents[1].start > RECORDS
     assert checked.tasks["check"] == "success"
     assert [one["outcome"] for one in checked.results["check"]["returned"]] == ["whole"] * PARTITIONS
-    assert environment.store.load().topics[workload.topic].partitions[0][0].end == RECORDS
+    assert workload.view.topics[workload.topic].partitions[0][0].end == RECORDS
     assert again.tasks["check"] == "skipped"
-    assert environment.store.locks() == []
+    assert workload.environment.store.locks() == []
 
 
-def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(
-    run_dag: Run, environment: Environment, workload: Workload
-) -> None:
+def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(run_dag: Run, workload: Workload) -> None:
     run_dag("migrate_from_fault", {**FROM_FAULT, "topics": [workload.topic], "force": True, "groups": False})
     form = {"cluster": "east", "topics": [workload.topic], "reason": "a test", "force": True}
-    before = environment.store.load()
+    before = workload.view
 
     counted = run_dag("give_up_cluster", form)
-    unchanged = environment.store.load()
+    unchanged = workload.view
     done = run_dag("give_up_cluster", {**form, "dry_run": False})
 
     assert {counted.tasks[name] for name in ("plan", "give_up", "release")} == {"success"}
@@ -51,34 +47,20 @@ def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(
     assert {one["group"] for one in plan["groups"]} == {workload.group}
     assert unchanged == before
     assert done.results["give_up"]["result"] == "succeeded"
-    extents = environment.store.load().topics[workload.topic].partitions
+    extents = workload.view.topics[workload.topic].partitions
     assert [one.cluster for several in extents.values() for one in several] == ["west"] * PARTITIONS
-    assert environment.store.locks() == []
+    assert workload.environment.store.locks() == []
 
 
 def test_reasons_against_aging_are_in_the_result_and_the_origin_is_deleted_on_request(
-    run_dag: Run, environment: Environment, workload: Workload
+    run_dag: Run, workload: Workload
 ) -> None:
-    from confluent_kafka import TopicPartition
-    from confluent_kafka.admin import AdminClient
-
-    view = environment.store.load()
-    run_dag(
-        "switch",
-        {
-            "scope": [f"topic:{workload.topic}"],
-            "from": "east",
-            "to": "west",
-            "reason": "a test",
-            "include_other_users": True,
-            "dry_run": False,
-        },
-    )
+    view = workload.view
+    route = {"from": "east", "to": "west", "reason": "a test", "include_other_users": True, "dry_run": False}
+    run_dag("switch", {**route, "scope": [f"topic:{workload.topic}"]})
     kept = run_dag("age_migrations", {"topics": [workload.topic]})
-    admin = AdminClient({"bootstrap.servers": view.clusters["east"].bootstrap})
-    wanted = [TopicPartition(workload.topic, partition, RECORDS) for partition in range(PARTITIONS)]
-    for future in admin.delete_records(wanted).values():
-        future.result(30)
+    expire(workload.environment, "east", workload.topic, RECORDS, partitions=PARTITIONS)
+    admin = AdminClient(at(workload.environment, "east"))
     admin.delete_consumer_groups([workload.group])[workload.group].result(30)
     aged = run_dag("age_migrations", {"topics": [workload.topic], "delete_origin": True})
 
@@ -86,5 +68,5 @@ def test_reasons_against_aging_are_in_the_result_and_the_origin_is_deleted_on_re
     assert reasons == [["held", "dead"]] * PARTITIONS
     assert kept.tasks == {"age": "success", "release": "success", "report": "success"}
     assert aged.results["age"]["deleted"] == {"east": [workload.topic]}
-    assert environment.clusters_with(workload.topic, view) == ["west"]
-    assert environment.store.locks() == []
+    assert workload.environment.clusters_with(workload.topic, view) == ["west"]
+    assert workload.environment.store.locks() == []

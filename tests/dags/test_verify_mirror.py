@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
-from ha_core.kafka.copying import Copying
+from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror
-from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
-from stack.java import find_java
-from stack.spark_java import spark_environment
-from tests.dags.conftest import PARTITIONS, RECORDS, Outcome, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
+from tests.kafka.mirroring import copying
 from tests.kit.waiting import until
 
 pytestmark = [
@@ -28,27 +22,18 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("spark_at_hand")
 def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_not(
-    run_dag: Callable[..., Outcome],
-    environment: Environment,
+    run_dag: Run,
     workload: Workload,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
 ) -> None:
-    for key, value in spark_environment(find_java()).items():
-        monkeypatch.setenv(key, value)
-    monkeypatch.setenv("SWITCHYARD_HISTORY", str(tmp_path / "history"))
     # Given a mirror of which nothing is copied
-    clusters = environment.store.load().clusters
-    east, west = environment.admin(clusters["east"]), environment.admin(clusters["west"])
+    clusters = workload.view.clusters
+    east, west = workload.environment.admin(clusters["east"]), workload.environment.admin(clusters["west"])
     mirror = Mirror.of(workload.topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
-    west.create_topics(
-        [
-            TopicSpec(workload.topic, PARTITIONS, 1),
-            TopicSpec(mirror.log, mirror.log_partitions, 1, {"cleanup.policy": "compact"}),
-        ]
-    )
-    environment.store.commit(
+    west.create_topics([TopicSpec(workload.topic, PARTITIONS, 1)])
+    ensure_copy_log(west, mirror.log, mirror.log_partitions)
+    workload.environment.store.commit(
         StateChange(change_id="test:mirror", puts=(mirror,), expected={(Mirror, mirror.key): None})
     )
     form = {"topics": [workload.topic], "to": "west"}
@@ -61,16 +46,12 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     )
     assert "partition 0, offset 0: nothing of it is copied yet" in said
     # When it is copied, then the run says how many records are equal
-    job = Copying(east, west, copies_of(mirror, PARTITIONS), {(workload.topic, p): 0 for p in range(PARTITIONS)})
-    thread = threading.Thread(target=job.run)
-    thread.start()
-    until(
-        lambda: all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()),
-        job.statuses,
-        timeout_s=40,
-    )
-    job.stop()
-    thread.join(30)
+    with copying(east, west, copies_of(mirror, PARTITIONS)) as job:
+        until(
+            lambda: all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()),
+            job.statuses,
+            timeout_s=40,
+        )
     equal = run_dag("verify_mirror", {**form, "sample": 0.5, "seed": 7})
     assert equal.state == "success"
     # Small partitions are compared as a whole, whatever the share

@@ -365,15 +365,6 @@ def with_transactions(commit: bool) -> World:
     return world
 
 
-@pytest.mark.parametrize("logs", [True, False])
-def test_a_reader_may_skip_aborted_records_and_markers(logs: bool) -> None:
-    world = with_transactions(commit=False)
-    world.consume("audit", isolation="read_committed")
-    history = world.history(logs=logs)
-    assert [event.offset for event in deliveries(history, "audit-reader-1")] == [0, 4]
-    assert check(history, complete_readers=["audit"]).sound
-
-
 def test_an_aborted_record_given_to_a_read_committed_reader_is_a_violation() -> None:
     world = with_transactions(commit=False)
     world.consume("audit", isolation="read_committed")

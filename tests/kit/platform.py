@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx
+from confluent_kafka import KafkaError, Producer
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.connection import BlockingConnection
@@ -18,9 +19,11 @@ from ha_core.model import Cluster
 from ha_core.tls.contexts import client_context
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles
+from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit.running import bootstrap
 
+PASSWORD = "secret-of-the-test"
 SOON_S = 15.0
 """Timeout for fast steps on a busy machine; benchmarks measure their time."""
 
@@ -30,6 +33,7 @@ class RunningPlatform:
 
     def __init__(self, stack: Stack) -> None:
         assert stack.platform is not None
+        self._stack = stack
         headers = {"Authorization": f"Bearer {stack.platform['operator_token']}"}
         trusted = True if stack.tls is None else client_context(TlsFiles(stack.tls["ca_file"]), ssl.SSLSocket)
         self._client = httpx.Client(
@@ -39,6 +43,11 @@ class RunningPlatform:
     def create_user(self, name: str, password: str, **fields: Any) -> None:
         self.call("POST", "/v1/users", {"value": {"name": name, **fields}, "reason": "test"})
         self.set_password(name, password)
+
+    def make_known(self, name: str) -> None:
+        """Create a user with `PASSWORD`; returns when every gateway lets it in."""
+        self.create_user(name, PASSWORD)
+        soon(lambda: known_everywhere(self._stack, name), f"every gateway lets {name} in")
 
     def set_password(self, name: str, password: str) -> None:
         said = {"user": name, "password": password, "reason": "test", "iterations": 4096}
@@ -100,6 +109,22 @@ def logs_in(stack: Stack, number: int, user: str, password: str, mechanism: str 
     except AuthenticationRefusedError:
         return False
     return True
+
+
+def known_everywhere(stack: Stack, user: str, password: str = PASSWORD, mechanism: str = "PLAIN") -> bool:
+    """Whether every gateway lets the user in with this password."""
+    return all(logs_in(stack, number, user, password, mechanism) for number in range(len(stack.gateways)))
+
+
+def written(bootstrap: str, user: str, topic: str) -> KafkaError | None:
+    """The error of one record by a user of the platform."""
+    account = client_settings(SecurityProfile("PLAIN", user, PASSWORD))
+    producer = Producer({"bootstrap.servers": bootstrap, "log_level": 0, "message.timeout.ms": 20_000, **account})
+    became: list[KafkaError | None] = []
+    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
+    producer.flush(30)
+    (error,) = became
+    return error
 
 
 def metric(stack: Stack, number: int, name: str, **labels: str) -> float:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import re
 import subprocess
 import sys
 import time
@@ -11,7 +13,11 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import NO_SECURITY, load_profiles
+from ha_core.model import Cluster
+from ha_core.operations.engine.environment import Environment
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.clients.process import PATIENCE_S, ClientProcess, history_of
@@ -28,9 +34,11 @@ from stack.placing import client_id_at
 ZOOKEEPER_ROOT = "/switchyard"
 
 
-def bootstrap(stack: Stack, cluster: str) -> str:
-    """A cluster's bootstrap address."""
-    return str(stack.clusters[cluster]["bootstrap"])
+def bootstrap(known: Stack | Environment, cluster: str) -> str:
+    """The bootstrap address of a cluster, from its stack or from the stack's state."""
+    if isinstance(known, Environment):
+        return known.store.load().clusters[cluster].bootstrap
+    return str(known.clusters[cluster]["bootstrap"])
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str) -> None:
@@ -58,6 +66,12 @@ def create_topic(bootstrap: str, topic: str, partitions: int = 3, **config: str)
             time.sleep(0.05)
         else:
             return
+
+
+def create_topics(stack: Stack, cluster: str, *topics: str) -> None:
+    """Topics of three partitions, with the account that the security file of this process names."""
+    with Admin(Cluster(name=cluster, bootstrap=bootstrap(stack, cluster)), load_profiles()["sasl"]) as admin:
+        admin.create_topics([TopicSpec(topic, 3, 1) for topic in topics])
 
 
 class Run:
@@ -202,6 +216,15 @@ class Run:
         history, crossings = self.history(*topics), () if self.faults else tuple(self.crossings)
         return check(history, complete_readers=complete, redelivery=redelivery, crossings=crossings)
 
+    def assert_sound(
+        self, *topics: str, complete: Collection[str] = (), redelivery: Redelivery = "uncommitted"
+    ) -> Result:
+        """No record is lost, duplicated, reordered or renumbered; `complete` as in `verdict`."""
+        result = self.verdict(*topics, complete=complete, redelivery=redelivery)
+        print(result)
+        assert result.sound, str(result)
+        return result
+
 
 class CommandFailedError(Exception):
     """The `switchyard` command ended with an error."""
@@ -239,6 +262,28 @@ def switchyard_command(stack: Stack, *arguments: str) -> list[str]:
     """The command line of `switchyard`."""
     program = str(Path(sys.executable).with_name("switchyard"))
     return [program, *arguments, "--json", "--zookeeper", stack.zookeeper]
+
+
+def start_command(stack: Stack, *arguments: str) -> subprocess.Popen[str]:
+    """`switchyard … --json` on the stack's state, as a process that a test may stop or kill."""
+    return subprocess.Popen(
+        switchyard_command(stack, *arguments),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+    )
+
+
+def operation_of(process: subprocess.Popen[str], said: list[str]) -> str:
+    """Wait until a command has begun its operation; returns the id, and adds the lines so far to `said`."""
+    assert process.stderr is not None
+    for line in process.stderr:
+        said.append(line)
+        if found := re.search(r"operation ((switch|migrate)-[^\s,]+)", line):
+            return found[1]
+    raise AssertionError(f"the command ended without an operation: {''.join(said)}")
 
 
 def switch(stack: Stack, *scope: str, origin: str, target: str, reason: str = "test", **options: str) -> dict[str, Any]:

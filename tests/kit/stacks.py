@@ -42,3 +42,10 @@ def operator(session_timeout_s: float = 6.0) -> Any:
             yield opened
 
     return environment
+
+
+def revive(stack: Stack, *parts: str) -> None:
+    """Restart those that do not run of the parts whose names begin like this."""
+    for part in stack.status():
+        if part["part"].startswith(parts) and part["state"] != "ready":
+            stack.restart(part["part"])

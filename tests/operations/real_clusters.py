@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from confluent_kafka import Consumer, Producer
+from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.model import GatewayRecord, MoveOperation, Operation, Topic
@@ -13,28 +13,42 @@ from ha_core.model.operation import DependentGroups
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.running import engine
 from stack.harness import Stack
+from tests.kafka.clients import Settings
 from tests.kit.running import bootstrap
 
+Known = Stack | Environment
+"""Where the addresses of the clusters come from."""
 
-def fill(stack: Stack, cluster: str, topic: str, count: int, *, partitions: int, idempotent: bool = False) -> None:
+
+def at(known: Known, cluster: str) -> Settings:
+    """A client's settings for a cluster."""
+    return {"bootstrap.servers": bootstrap(known, cluster)}
+
+
+def fill(known: Known, cluster: str, topic: str, count: int, *, partitions: int, idempotent: bool = False) -> None:
     """`count` acknowledged records in each partition, written to the cluster directly."""
-    settings = {"bootstrap.servers": bootstrap(stack, cluster), "enable.idempotence": idempotent, "log_level": 3}
-    producer = Producer(settings)
+    producer = Producer({**at(known, cluster), "enable.idempotence": idempotent, "log_level": 3})
     for number in range(count * partitions):
         producer.produce(topic, value=b"x" * 20, key=str(number), partition=number % partitions)
     assert producer.flush(30) == 0
 
 
-def topics_of(stack: Stack, cluster: str) -> set[str]:
-    return set(AdminClient({"bootstrap.servers": bootstrap(stack, cluster)}).list_topics(timeout=10).topics)
+def expire(known: Known, cluster: str, topic: str, offset: int, *, partitions: int) -> None:
+    """Do at once what retention would do: the log of each partition starts at `offset`."""
+    wanted = [TopicPartition(topic, partition, offset) for partition in range(partitions)]
+    admin = AdminClient(at(known, cluster))  # lives until it is answered
+    for future in admin.delete_records(wanted).values():
+        future.result(30)
+
+
+def topics_of(known: Known, cluster: str) -> set[str]:
+    return set(AdminClient(at(known, cluster)).list_topics(timeout=10).topics)
 
 
 @contextmanager
-def live_member(stack: Stack, cluster: str, group: str, topic: str) -> Iterator[Consumer]:
+def live_member(known: Known, cluster: str, group: str, topic: str) -> Iterator[Consumer]:
     """A member of the group that has its partitions of the topic, and commits nothing by itself."""
-    consumer = Consumer(
-        {"bootstrap.servers": bootstrap(stack, cluster), "group.id": group, "enable.auto.commit": False}
-    )
+    consumer = Consumer({**at(known, cluster), "group.id": group, "enable.auto.commit": False})
     try:
         consumer.subscribe([topic])
         while not consumer.assignment():

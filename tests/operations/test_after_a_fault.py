@@ -191,8 +191,3 @@ def test_skipped_extents_stay_skipped_until_serving_them_is_requested(environmen
     check_origins(environment, ["t.skip*"], serve_skipped=True)
 
     assert not extents(environment, "t.skipped")[0].ignored
-
-
-def test_a_topic_pattern_that_matches_nothing_is_refused(environment: Environment) -> None:
-    with pytest.raises(RefusedError, match="matches no topic"):
-        a_fault(environment, "nothing-*")

@@ -13,7 +13,6 @@ from confluent_kafka.admin import AdminClient
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.model import Document, Mirror
 from ha_core.operations.clusters.last_seen import record
-from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.aging import Aging, age
@@ -23,34 +22,26 @@ from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
-from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import operator
-from tests.operations.real_clusters import fill, live_member, run_to_success, stored_topic
+from tests.operations import real_clusters
+from tests.operations.real_clusters import at, fill, live_member, run_to_success, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 2, 30
-produce = partial(fill, partitions=PARTITIONS)
+produce, expire = (partial(do, partitions=PARTITIONS) for do in (fill, real_clusters.expire))
 
 
 environment = operator(session_timeout_s=4.0)
 
 
 @pytest.fixture
-def topic(stack: Stack) -> str:
+def topic(environment: Environment) -> str:
     """A topic with records in east that has not moved yet."""
     name = f"orders-{uuid.uuid4().hex[:8]}"
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "3600000"})
-    produce(stack, "east", name, RECORDS)
+    create_topic(bootstrap(environment, "east"), name, PARTITIONS, **{"retention.ms": "3600000"})
+    produce(environment, "east", name, RECORDS)
     return name
-
-
-def expire(stack: Stack, topic: str, offset: int = RECORDS, cluster: str = "east") -> None:
-    """Does at once what retention would do: the log starts at `offset`."""
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster)})
-    wanted = [TopicPartition(topic, partition, offset) for partition in range(PARTITIONS)]
-    for future in admin.delete_records(wanted).values():
-        future.result(30)
 
 
 def move(environment: Environment, scope: str, origin: str = "east", target: str = "west") -> None:
@@ -73,11 +64,11 @@ def clusters_of(environment: Environment, topic: str) -> list[str]:
 
 
 def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_request(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given a topic that has moved
     move(environment, f"topic:{topic}")
-    produce(stack, "west", topic, 5)
+    produce(environment, "west", topic, 5)
     view = environment.store.load()
     # When it is aged while its old log still holds records
     held = age(environment, [topic], delete_origin=True)
@@ -87,7 +78,7 @@ def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_reque
     assert held.kept == {f"{topic} in east": f"{PARTITIONS} of {PARTITIONS} partitions are not aged there"}
     assert environment.store.load() == view
     # When retention has taken them
-    expire(stack, topic)
+    expire(environment, "east", topic, RECORDS)
     # Then a dry run changes nothing
     assert reasons(age(environment, [topic], delete_origin=True, dry_run=True)) == [[]] * PARTITIONS
     assert environment.store.load() == view
@@ -115,13 +106,13 @@ def test_an_extent_past_retention_is_dropped_and_its_topic_deleted_only_on_reque
 
 
 def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given a moved topic, a group without members below its cut, and one with a member there
     commit(environment, "east", f"dead-{topic}", topic, 7)
     move(environment, f"topic:{topic}")
-    expire(stack, topic)
-    with live_member(stack, "west", f"slow-{topic}", topic) as reader:
+    expire(environment, "east", topic, RECORDS)
+    with live_member(environment, "west", f"slow-{topic}", topic) as reader:
         reader.commit(offsets=[TopicPartition(topic, p, 9) for p in range(PARTITIONS)], asynchronous=False)
         # When it is aged
         blocked = age(environment, [topic])
@@ -139,45 +130,15 @@ def test_lagging_and_dead_groups_keep_an_extent_until_they_are_past_the_cut(
         assert clusters_of(environment, topic) == ["west"]
 
 
-def test_offsets_left_in_the_origin_by_a_moved_group_keep_no_extent_and_are_named(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
-    # Given a group that moved with its topic, below the cut in both clusters
-    user, group = f"user-{topic}", f"billing-{topic}"
-    declare_usage(environment, user, (topic,), (group,))
-    commit(environment, "east", group, topic, 7)
-    move(environment, f"user:{user}")
-    expire(stack, topic)
-    # When it gets past the cut in the one it lives in now
-    assert reasons(age(environment, [topic])) == [["dead"]] * PARTITIONS
-    commit(environment, "west", group, topic, RECORDS)
-    aged = age(environment, [topic])
-    # Then what the other one holds of it keeps nothing, and is named
-    assert aged.left_over == (f"group {group} in east",)
-    assert clusters_of(environment, topic) == ["west"]
-
-
-def test_a_compacted_topic_does_not_age(stack: Stack, environment: Environment) -> None:
-    name = f"table-{uuid.uuid4().hex[:8]}"
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"cleanup.policy": "compact"})
-    produce(stack, "east", name, RECORDS)
-    move(environment, f"topic:{name}")
-
-    (block,) = age(environment, [name]).extents[0].blocks
-
-    assert block.reason == "held"
-    assert "compacted" in block.text
-
-
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
-    stack: Stack, environment: Environment, topic: str, idempotent: bool
+    environment: Environment, topic: str, idempotent: bool
 ) -> None:
     # Given a moved topic, and new records in its old log
     move(environment, f"topic:{topic}")
-    expire(stack, topic)
+    expire(environment, "east", topic, RECORDS)
     record(environment)
-    produce(stack, "east", topic, 3, idempotent=idempotent)
+    produce(environment, "east", topic, 3, idempotent=idempotent)
     # When it is aged
     result = age(environment, [topic], delete_origin=True)
     # Then they keep it
@@ -197,31 +158,10 @@ def test_writes_to_the_origin_past_the_gateways_are_detected_and_never_deleted(
         east.delete_drained_topics([topic], lambda: None)
 
 
-def test_after_moves_there_and_back_each_extent_ages_separately(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
-    # Given a topic that moved to west and back, whose first stay in east retention has taken
-    move(environment, f"topic:{topic}")
-    produce(stack, "west", topic, 5)
-    move(environment, f"topic:{topic}", "west", "east")
-    produce(stack, "east", topic, 4)
-    expire(stack, topic)
-    # When it is aged
-    result = age(environment, [topic], delete_origin=True)
-    # Then only that stay is gone
-    assert [old.extent.cluster for old in result.extents if old.aged] == ["east"] * PARTITIONS
-    assert {block.reason for old in result.extents for block in old.blocks} == {"held"}
-    left = stored_topic(environment, topic).partitions[0]
-    assert [extent.cluster for extent in left] == ["west", "east"]
-    assert result.deleted == {}
-
-
-def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
+def test_an_origin_that_lost_its_topic_is_not_taken_for_drained(environment: Environment, topic: str) -> None:
     # Given a moved topic that was deleted in its origin past the gateways
     move(environment, f"topic:{topic}")
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    admin = AdminClient(at(environment, "east"))
     admin.delete_topics([topic])[topic].result(30)
     # When it is aged
     # Then it is kept as lost, and a loss is accepted for named topics only
@@ -251,7 +191,7 @@ def test_aging_skips_a_topic_that_another_operation_has_locked(environment: Envi
 
 
 def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_origin_do(
-    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a topic that has crossed over, and surplus of an idempotent producer beyond its cut
     monkeypatch.setattr(cuts, "LOOKS_APART_S", 0.0)
@@ -261,15 +201,15 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
     (batch,) = proposal.batches
     operation = engine.start(environment, batch)
     assert engine.resume(environment, operation.id).result == "crossing"
-    produce(stack, "east", topic, ahead + surplus, idempotent=True)
+    produce(environment, "east", topic, ahead + surplus, idempotent=True)
     record(environment, ["east"])
     run_to_success(environment, operation.id)
     # When retention has taken all of it
-    expire(stack, topic, RECORDS + ahead + surplus)
+    expire(environment, "east", topic, RECORDS + ahead + surplus)
     # Then nothing keeps it
     assert reasons(age(environment, [topic], dry_run=True)) == [[]] * PARTITIONS
     # But when a producer continues to write there
-    produce(stack, "east", topic, 1, idempotent=True)
+    produce(environment, "east", topic, 1, idempotent=True)
     # Then that does
     assert reasons(age(environment, [topic], dry_run=True)) == [["written"]] * PARTITIONS
     # But not if the log is the copy of a mirror, whose copier writes past the gateways
@@ -281,19 +221,19 @@ def test_surplus_of_a_crossing_does_not_block_aging_but_later_writes_to_the_orig
 
 
 def test_an_aged_topic_is_not_deleted_while_a_group_commits_offsets_of_it_in_the_same_cluster(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given an aged migration, and a group that has read it all and commits in the old cluster
     move(environment, f"topic:{topic}")
     group = f"{topic}-readers"
     commit(environment, "east", group, topic, RECORDS)
-    expire(stack, topic)
+    expire(environment, "east", topic, RECORDS)
     # When its topic is to be deleted there
     result = age(environment, [topic], delete_origin=True)
     # Then it ages, and the topic stays until the group is gone
     assert clusters_of(environment, topic) == ["west"]
     assert result.deleted == {}
     assert f"group {group} commits offsets of it there" in result.kept[f"{topic} in east"]
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east")})
+    admin = AdminClient(at(environment, "east"))
     admin.delete_consumer_groups([group])[group].result(30)
     assert age(environment, [topic], delete_origin=True).deleted == {"east": (topic,)}

@@ -42,6 +42,7 @@ from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
 from tests.kit.operations import a_tail
 
+pytestmark = pytest.mark.usefixtures("moved")
 AT = "2026-01-01T00:00:00Z"
 
 
@@ -129,7 +130,6 @@ def left_of(environment: Environment, topic: str) -> list[str]:
     ]
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -144,7 +144,6 @@ def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
     assert environment.store.locks() == []
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_dry_run_counts_the_loss_and_changes_nothing(environment: Environment) -> None:
     before = environment.store.load()
 
@@ -158,7 +157,6 @@ def test_a_dry_run_counts_the_loss_and_changes_nothing(environment: Environment)
     assert environment.store.load() == before
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forgotten(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -174,7 +172,6 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
     assert health.gone(environment, environment.store.load()) == ()
 
 
-@pytest.mark.usefixtures("moved")
 def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -186,7 +183,6 @@ def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
     assert health.gone(environment, environment.store.load()) == ()
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_cluster_that_is_away_refuses_the_deletion_and_nothing_is_changed(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -200,7 +196,6 @@ def test_a_cluster_that_is_away_refuses_the_deletion_and_nothing_is_changed(
     assert clusters["east"].ids == {"orders": "e1"}
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_move_of_a_topic_whose_deleted_records_cannot_be_read_is_refused_before_its_fence(
     store: MemoryStore, environment: Environment
 ) -> None:
@@ -214,7 +209,6 @@ def test_a_move_of_a_topic_whose_deleted_records_cannot_be_read_is_refused_befor
         plan_link(environment, link_request(["orders"], "west", "east", "a standby"))
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_name_stays_taken_until_the_cluster_that_was_away_has_deleted_the_topic_too(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -235,7 +229,6 @@ def test_a_name_stays_taken_until_the_cluster_that_was_away_has_deleted_the_topi
     assert left_of(environment, "orders") == []
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_cluster_that_stops_answering_in_the_middle_leaves_the_topic_deleted_for_clients(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -247,7 +240,6 @@ def test_a_cluster_that_stops_answering_in_the_middle_leaves_the_topic_deleted_f
     assert clusters["east"].ids == {}
 
 
-@pytest.mark.usefixtures("moved")
 @pytest.mark.parametrize("at", ["unserved", "_delete_in_clusters", "_forget"])
 def test_the_next_executor_completes_the_deletion_after_a_crash(
     environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch, at: str
@@ -269,7 +261,6 @@ def test_the_next_executor_completes_the_deletion_after_a_crash(
     assert left_of(environment, "orders") == []
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_topic_created_past_the_gateways_during_the_deletion_stays(
     environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -289,7 +280,6 @@ def test_a_topic_created_past_the_gateways_during_the_deletion_stays(
     ("topic", "why"),
     [("nowhere", "No cluster has it"), ("switchyard-copies", "their own state"), ("orders*", "is no topic name")],
 )
-@pytest.mark.usefixtures("clusters")
 def test_internal_and_unknown_topics_are_refused_by_name(environment: Environment, topic: str, why: str) -> None:
     with pytest.raises(RefusedError, match=why):
         delete(environment, [topic], "not needed")
@@ -302,7 +292,6 @@ def a_request(topic: str = "orders") -> DeletionRequest:
     return DeletionRequest(name=topic, user="alice", gateway="gw-1", at=AT)
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_deletion_that_a_client_requests_is_carried_out_by_orphan_recovery(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -316,7 +305,6 @@ def test_a_deletion_that_a_client_requests_is_carried_out_by_orphan_recovery(
     assert "alice" in environment.store.operations(1)[0].reason
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
@@ -333,7 +321,6 @@ def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
     assert environment.store.requested_deletions() == []
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: Environment) -> None:
     begin(environment, "age", "another", ["topic:orders"])
     environment.store.request_deletion(a_request())
@@ -344,7 +331,6 @@ def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: E
     assert not environment.store.load().deleted("orders")
 
 
-@pytest.mark.usefixtures("moved")
 @pytest.mark.parametrize("path", ["/lost_tails/orders%40east%3Aswitch-1", "/sequences/orders"])
 def test_a_requested_deletion_that_meets_an_unreadable_document_is_refused_and_not_tried_without_end(
     store: MemoryStore, environment: Environment, path: str
@@ -364,7 +350,6 @@ def test_a_requested_deletion_that_meets_an_unreadable_document_is_refused_and_n
     assert environment.store.locks() == []
 
 
-@pytest.mark.usefixtures("moved")
 def test_a_deletion_that_meets_an_unreadable_lost_tail_begins_no_operation(
     store: MemoryStore, environment: Environment
 ) -> None:
@@ -376,10 +361,9 @@ def test_a_deletion_that_meets_an_unreadable_lost_tail_begins_no_operation(
     assert environment.store.operations(1) == []
 
 
-@pytest.mark.usefixtures("clusters")
 def test_a_request_whose_topic_is_gone_already_is_settled(environment: Environment) -> None:
-    environment.store.request_deletion(a_request())
+    environment.store.request_deletion(a_request("gone"))
 
-    topic_deletion.delete_requested(environment, a_request())
+    topic_deletion.delete_requested(environment, a_request("gone"))
 
     assert environment.store.requested_deletions() == []

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -11,13 +10,12 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewPartitions
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import LostTail, Mirror
+from ha_core.model import LostTail
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.absence.returned import check_origins
 from ha_core.operations.clusters.last_seen import record
@@ -26,18 +24,17 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Report
-from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import Settings
-from tests.kafka.mirroring import caught_up, content, wait_until
+from tests.kafka.mirroring import caught_up, content, copying, wait_until
+from tests.kit.moving import a_forced_move, a_move, linked, moved
 from tests.kit.running import bootstrap
 from tests.kit.stacks import own_stack
 from tests.operations.dying import COMMIT, CUT_CHANGE, READ_ENDS, Call, Death, after, before, die, die_in_engine
 from tests.operations.flipping import flip
-from tests.operations.real_clusters import fill, held, stored_topic
+from tests.operations.real_clusters import fill, held, stored_operation, stored_topic
 
 pytestmark = pytest.mark.stack
 PARTITIONS, COPIED, BEYOND, ADDED = 2, 30, 7, 4
@@ -81,22 +78,16 @@ def environment(stack: Stack) -> Iterator[Environment]:
         yield environment
 
 
-def copy_all(environment: Environment, mirrors: list[Mirror]) -> None:
-    """All that their sources have by now."""
-    for source, target in sorted({(one.source, one.target) for one in mirrors}):
-        here, there = admin_of(environment, source), admin_of(environment, target)
-        some = [one for one in mirrors if (one.source, one.target) == (source, target)]
-        ensure_copy_log(there, some[0].log, some[0].log_partitions)
-        copies = [copy for mirror in some for copy in copies_of(mirror, PARTITIONS)]
-        job = Copying(here, there, copies)
-        thread = threading.Thread(target=job.run)
-        thread.start()
-        try:
-            ends = {key: found.log_end for key, found in here.ends([copy.key for copy in copies]).items()}
-            wait_until(lambda: caught_up(job, ends), job.statuses)  # noqa: B023
-        finally:
-            job.stop()
-            thread.join(30)
+def copy_all(environment: Environment, *topics: str, target: str = "west") -> None:
+    """All that the source of these mirrors has by now."""
+    mirrors = environment.store.load().mirrors
+    some = [mirrors[f"{topic}@{target}"] for topic in topics]
+    here, there = admin_of(environment, some[0].source), admin_of(environment, target)
+    ensure_copy_log(there, some[0].log, some[0].log_partitions)
+    copies = [copy for mirror in some for copy in copies_of(mirror, PARTITIONS)]
+    ends = {key: found.log_end for key, found in here.ends([copy.key for copy in copies]).items()}
+    with copying(here, there, copies, starts={}) as job:
+        wait_until(lambda: caught_up(job, ends), job.statuses)
 
 
 @dataclass(frozen=True)
@@ -114,9 +105,8 @@ def dead(stack: Stack) -> Dead:
         admin_of(environment, "east").create_topics(specs)
         for name in TOPICS:
             fill(stack, "east", name, COPIED, partitions=PARTITIONS)
-        operation = engine.start(environment, plan_link(environment, link_request(TOPICS, "east", "west", "standby")))
-        assert engine.resume(environment, operation.id).result == "succeeded"
-        copy_all(environment, list(environment.store.load().mirrors.values()))
+        linked(environment, *TOPICS)
+        copy_all(environment, *TOPICS)
         fill(stack, "west", DAMAGED, 1, partitions=1)  # by a producer that is no copier
         for name in TOPICS:
             fill(stack, "east", name, BEYOND, partitions=PARTITIONS)
@@ -132,16 +122,7 @@ def dead(stack: Stack) -> Dead:
 
 def begun(environment: Environment, topic: str) -> str:
     """A forced switch of the topic, of which nothing was done yet."""
-    request = make_request(
-        [f"topic:{topic}"],
-        "east",
-        "west",
-        reason="rack fire",
-        mode="forced",
-        unread="wait",
-        include_other_users=True,
-    )
-    return engine.start(environment, plan(environment, request)).id
+    return engine.start(environment, plan(environment, a_forced_move(topic))).id
 
 
 def tail_of(environment: Environment, topic: str) -> LostTail:
@@ -185,11 +166,8 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
 
 def test_the_loss_is_known_before_the_switch_even_without_a_copy_job(dead: Dead, environment: Environment) -> None:
     # Given a dead cluster, and a job that has ended: no task reports how far copies are
-    request = make_request(
-        [f"topic:{UNDONE}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
-    )
     # When a forced switch is proposed
-    (found,) = (one for one in plan(environment, request).verdicts if one.code == "copy-unknown")
+    (found,) = (one for one in plan(environment, a_forced_move(UNDONE)).verdicts if one.code == "copy-unknown")
     # Then copiers' notes, behind which a copy may be further, and the last look at the dead cluster bound it
     assert (found.level, found.unit) == ("warning", "records")
     assert found.number is not None
@@ -221,12 +199,9 @@ def test_records_that_a_copy_deleted_and_its_dead_source_had_are_counted_and_wai
     admin = AdminClient({"bootstrap.servers": bootstrap(dead.stack, "west")})
     for deleted in admin.delete_records([TopicPartition(LATER, 0, 1 + 5)]).values():
         deleted.result(30)
-    request = make_request(
-        [f"topic:{LATER}"], "east", "west", reason="rack fire", mode="forced", unread="wait", include_other_users=True
-    )
     # When a forced switch is proposed, and carried out
-    proposal = plan(environment, request)
-    report = engine.resume(environment, engine.start(environment, proposal).id)
+    proposal = plan(environment, a_forced_move(LATER))
+    report = moved(environment, proposal)
     # Then the proposal counts the records that cannot be read, and they wait for the source
     (found,) = (one for one in proposal.verdicts if one.code == "copy-begins-later")
     assert (found.level, found.number) == ("warning", 5)
@@ -235,8 +210,7 @@ def test_records_that_a_copy_deleted_and_its_dead_source_had_are_counted_and_wai
     extents = stored_topic(environment, LATER).partitions
     assert [(one.cluster, one.start, one.end) for one in extents[0][:-1]] == [("east", 0, 5), ("west", 5, COPIED)]
     assert {one.cluster for one in extents[1]} == {"west"}
-    ended = environment.operation(report.operation)
-    assert ended is not None
+    ended = stored_operation(environment, report.operation)
     assert f"west had deleted at most 5 records of {LATER} that east had" in ended.result
 
 
@@ -257,29 +231,19 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     dead: Dead, environment: Environment
 ) -> None:
     # Given two topics of the dead cluster, of which one has a copy that another producer has written to
-    def switched(damaged_copies: str) -> Report:
-        request = make_request(
-            [f"topic:{SOUND}", f"topic:{DAMAGED}"],
-            "east",
-            "west",
-            reason="rack fire",
-            mode="forced",
-            unread="wait",
-            damaged_copies=damaged_copies,
-            include_other_users=True,
-        )
-        return engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    def switched(*topics: str, damaged_copies: str) -> Report:
+        return moved(environment, a_forced_move(*topics, damaged_copies=damaged_copies))
 
     before = stored_topic(environment, DAMAGED)
     # When both are to go, then nothing moves, and the copy is named with the way out
-    refused = switched("refuse")
+    refused = switched(SOUND, DAMAGED, damaged_copies="refuse")
     assert refused.result == "undone"
     assert f"topic {DAMAGED}: Its copy in west cannot be used: {DAMAGED}-0: " in refused.error
     assert "another producer writes to the copy" in refused.error
     assert "--damaged-copies leave" in refused.error
     assert SOUND not in refused.error
     # When the damaged one may stay
-    report = switched("leave")
+    report = switched(SOUND, DAMAGED, damaged_copies="leave")
     # Then the other goes on at its copy, and what stayed is told, and is as it was
     assert (report.result, report.error) == ("succeeded", "")
     assert list(report.stayed) == [DAMAGED]
@@ -290,35 +254,21 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     assert view.topics[DAMAGED].fence is None
     assert view.mirrors[f"{DAMAGED}@west"].held is None
     assert DAMAGED not in {one.topic for one in environment.store.lost_tails()}
-    operation = environment.operation(report.operation)
-    assert operation is not None
-    assert f"{DAMAGED} stayed in east" in operation.result
+    assert f"{DAMAGED} stayed in east" in stored_operation(environment, report.operation).result
     # When only it is to move, then the contents of its copy are not guessed
-    request = make_request(
-        [f"topic:{DAMAGED}"],
-        "east",
-        "west",
-        reason="rack fire",
-        mode="forced",
-        unread="wait",
-        damaged_copies="leave",
-        include_other_users=True,
-    )
-    alone = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    alone = switched(DAMAGED, damaged_copies="leave")
     assert alone.result == "undone"
     assert "Nothing else is to move" in alone.error
     assert "Delete nothing there while east may not come back" in alone.error
     # When its source may be gone for good, it goes on at what is known to be good of it
-    request = request.model_copy(update={"damaged_copies": "good-part"})
-    kept = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    kept = switched(DAMAGED, damaged_copies="good-part")
     # Then all mirrored records are read there, and the other producer's record is not
     assert (kept.result, kept.error) == ("succeeded", "")
     extents = stored_topic(environment, DAMAGED).partitions[0]
     assert [(one.cluster, one.start, one.end, one.base) for one in extents[:-1]] == [("west", 0, COPIED, 1)]
     assert extents[-1].base > COPIED + 1
-    operation = environment.operation(kept.operation)
-    assert operation is not None
-    assert "only the good part of damaged copies is read" in operation.result
+    ended = stored_operation(environment, kept.operation)
+    assert "only the good part of damaged copies is read" in ended.result
 
 
 @pytest.fixture(scope="module")
@@ -380,8 +330,7 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     # And they copy what the new writer gets, once, behind what east has of its own
     for topic in WHOLE:
         fill(back.stack, "west", topic, 5, partitions=PARTITIONS)
-    mirrors = environment.store.load().mirrors
-    copy_all(environment, [mirrors[f"{topic}@east"] for topic in WHOLE])
+    copy_all(environment, *WHOLE, target="east")
     assert compare_mirrors(environment, WHOLE, "east", 1.0, 0).equal
     east: Settings = {"bootstrap.servers": bootstrap(back.stack, "east")}
     assert len(content(east, "d.none")) == COPIED + BEYOND + 5
@@ -401,8 +350,7 @@ def test_a_switch_back_leads_to_the_returned_cluster_and_its_tail_stays_out_of_t
     fill(back.stack, "west", topic, 3, partitions=PARTITIONS)
     before = stored_topic(environment, topic).partitions
     # When it is switched back
-    request = make_request([f"topic:{topic}"], "west", "east", reason="back", include_other_users=True)
-    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    report = moved(environment, a_move(topic, origin="west", target="east"))
     # Then all of it is read in east, without the tail, and west is the standby again
     assert (report.result, report.error) == ("succeeded", "")
     view = environment.store.load()
@@ -416,26 +364,8 @@ def test_a_switch_back_leads_to_the_returned_cluster_and_its_tail_stays_out_of_t
         lost = range(tail.partitions[partition].mirrored, tail.partitions[partition].end or 0)
         assert not any(extent.holds(offset) for extent in extents for offset in lost)
     # And what west has is compared with what it is led to, not with the tail
-    copy_all(environment, [view.mirrors[f"{topic}@west"]])
+    copy_all(environment, topic)
     assert compare_mirrors(environment, [topic], "west", 1.0, 0).equal
-
-
-def test_a_switch_back_to_a_tail_is_refused_when_the_topic_is_compacted_by_then(
-    back: Dead, environment: Environment
-) -> None:
-    # Given a topic whose returned cluster has been made its standby, above its tail
-    topic = "d.at-cut"
-    assert f"{topic}@east" in environment.store.load().mirrors
-    request = make_request([f"topic:{topic}"], "west", "east", reason="back", include_other_users=True)
-    assert "tail-in-copy" not in {one.code for one in plan(environment, request).verdicts}
-    # When the topic becomes compacted
-    compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
-    resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[compact])
-    west = AdminClient({"bootstrap.servers": bootstrap(back.stack, "west")})
-    west.incremental_alter_configs([resource])[resource].result(30)
-    # Then a switch back is refused, with what lies there
-    (found,) = [one for one in plan(environment, request).verdicts if one.code == "tail-in-copy"]
-    assert (found.level, found.number) == ("error", PARTITIONS * BEYOND)
 
 
 def test_a_returned_cluster_with_unseen_partitions_is_no_standby_and_they_are_reported(
@@ -526,10 +456,7 @@ def test_a_topic_whose_copy_dies_before_its_returned_cluster_was_reconciled_goes
     with pytest.raises(RefusedError, match="west does not answer, not east"):
         reconcile(environment, "east", [LEFT], accept_loss=True, reason="west is down")
     # When it is switched back by force
-    request = make_request(
-        [f"topic:{LEFT}"], "west", "east", reason="west is down", mode="forced", unread="wait", include_other_users=True
-    )
-    report = engine.resume(environment, engine.start(environment, plan(environment, request)).id)
+    report = moved(environment, a_forced_move(LEFT, origin="west", target="east"))
     # Then what was mirrored is read there, and it is written there, behind the tail
     assert (report.result, report.error) == ("succeeded", "")
     for extents in stored_topic(environment, LEFT).partitions.values():

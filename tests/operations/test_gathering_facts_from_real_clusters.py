@@ -11,7 +11,6 @@ from ha_core.model import MoveSet
 from ha_core.operations.clusters.collect_facts import gather
 from ha_core.operations.clusters.inventory import lag_of, overview
 from ha_core.operations.clusters.last_seen import record
-from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
@@ -24,20 +23,6 @@ pytestmark = pytest.mark.stack
 
 
 environment = operator()
-
-
-def test_an_illegal_topic_name_in_usage_does_not_make_a_healthy_cluster_look_lost(
-    stack: Stack, environment: Environment
-) -> None:
-    user = f"ann-{uuid.uuid4().hex[:6]}"
-    create_topic(bootstrap(stack, "east"), user)
-    declare_usage(environment, user, (user, "or/ders"), ())
-
-    proposal = plan(environment, make_request([f"user:{user}"], "east", "west", reason="test"))
-
-    assert [verdict.text for verdict in proposal.verdicts if verdict.about.startswith("cluster")] == []
-    assert not proposal.refused
-    assert proposal.moves.topics == (user,)
 
 
 def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import cast
@@ -12,6 +14,7 @@ from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.copying import Copying
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
@@ -24,15 +27,14 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal, holding
 from ha_core.operations.mirror.linking import LinkSteps, link_request, plan_link
 from ha_core.operations.mirror.unlinking import Unlink, unlink
-from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
 from ha_core.plan.mirror.linking import STEPS, Step
 from ha_core.store.commits import StateChange
-from stack.harness import Stack
-from tests.kafka.clients import Settings, produce
+from tests.kafka.clients import produce
 from tests.kafka.mirroring import caught_up, content, copying, states, wait_until
+from tests.kit.moving import a_move, linked, moved
 from tests.kit.stacks import operator
+from tests.operations.real_clusters import at
 
 pytestmark = pytest.mark.stack
 
@@ -41,26 +43,12 @@ environment = operator()
 
 
 @pytest.fixture
-def topic(stack: Stack, environment: Environment) -> str:
+def topic(environment: Environment) -> str:
     """One of the east with two partitions, a setting of its own, and records."""
     name = f"mirrored-{uuid.uuid4().hex[:8]}"
     admin_of(environment, "east").create_topics([TopicSpec(name, 2, 1, {"retention.ms": "7200000"})])
-    produce(at(stack, "east"), name, 50)
+    produce(at(environment, "east"), name, 50)
     return name
-
-
-def at(stack: Stack, cluster: str) -> Settings:
-    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
-
-
-def linked(environment: Environment, topic: str) -> LinkOperation:
-    proposal = plan_link(environment, link_request([topic], "east", "west", "a standby"))
-    operation = engine.start(environment, proposal)
-    report = engine.resume(environment, operation.id)
-    assert (report.result, report.error) == ("succeeded", "")
-    found = environment.operation(operation.id)
-    assert isinstance(found, LinkOperation)
-    return found
 
 
 def test_a_mirror_has_the_shape_of_its_source_and_no_client_is_sent_there(environment: Environment, topic: str) -> None:
@@ -120,26 +108,6 @@ def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, 
     assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
 
 
-def test_a_mirrored_topic_is_not_taken_apart_and_not_mirrored_twice(environment: Environment, topic: str) -> None:
-    linked(environment, topic)
-    move = make_request([f"topic:{topic}:0"], "east", "west", reason="drill", include_other_users=True)
-    assert "mirrored" in {verdict.code for verdict in plan(environment, move).verdicts if verdict.level == "error"}
-    again = plan_link(environment, link_request([topic], "east", "west", "once more"))
-    assert [verdict.code for verdict in again.verdicts if verdict.level == "error"] == ["mirrored"]
-
-
-def test_a_mirror_of_a_copy_back_to_its_source_is_refused_and_changes_nothing(
-    environment: Environment, topic: str
-) -> None:
-    linked(environment, topic)
-    before = environment.store.load()
-    back = plan_link(environment, link_request([topic], "west", "east", "a circle"))
-    assert "loop" in {verdict.code for verdict in back.verdicts if verdict.level == "error"}
-    with pytest.raises(RefusedError, match="would go in a circle, east → west → east"):
-        engine.start(environment, back)
-    assert environment.store.load() == before
-
-
 def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: Environment, topic: str) -> None:
     operation = linked(environment, topic)
     with pytest.raises(RefusedError, match="mirror unlink"):
@@ -153,41 +121,35 @@ def test_a_link_that_stands_is_ended_by_unlink_and_by_nothing_else(environment: 
         unlink(environment, [topic], "west", "once more")
 
 
-def test_a_topic_with_records_of_its_own_on_the_standby_is_refused(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
-    admin_of(environment, "west").create_topics([TopicSpec(topic, 2, 1)])
-    produce(at(stack, "west"), topic, 1)
-    proposal = plan_link(environment, link_request([topic], "east", "west", "a standby"))
-    assert [verdict.code for verdict in proposal.verdicts if verdict.level == "error"] == ["foreign-data"]
-    with pytest.raises(RefusedError, match="data of its own in west"):
-        engine.start(environment, proposal)
-
-
-def test_a_copier_of_an_ended_mirror_is_fenced(stack: Stack, environment: Environment, topic: str) -> None:
-    # Given a copier that does not hear of it
-    linked(environment, topic)
+@contextmanager
+def copied(environment: Environment, topic: str) -> Iterator[Copying]:
+    """A copier of the topic's mirror, which has copied everything."""
     mirror = environment.store.load().mirrors[f"{topic}@west"]
     east, west = admin_of(environment, "east"), admin_of(environment, "west")
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with copying(east, west, copies_of(mirror, 2)) as job:
         wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.statuses)
+        yield job
+
+
+def test_a_copier_of_an_ended_mirror_is_fenced(environment: Environment, topic: str) -> None:
+    # Given a copier that does not hear of it
+    linked(environment, topic)
+    with copied(environment, topic) as job:
         # When the mirror is ended
         assert unlink(environment, [topic], "west", "not needed")[0].result == "succeeded"
-        produce(at(stack, "east"), topic, 10)
+        produce(at(environment, "east"), topic, 10)
         # Then it has stopped when it wants to append, and what was produced since is not in the copy
         wait_until(lambda: "stopped" in states(job), job.statuses)
-    assert len(content(at(stack, "west"), topic)) == 50
+    assert len(content(at(environment, "west"), topic)) == 50
 
 
-def test_linking_again_corrects_noted_deletions_by_the_sources_log(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
+def test_linking_again_corrects_noted_deletions_by_the_sources_log(environment: Environment, topic: str) -> None:
     # Given a topic that had a mirror, and noted deletions in three partitions: the first one's records are deleted, the
     # second one's log was created later, and the third no longer exists
     linked(environment, topic)
     assert unlink(environment, [topic], "west", "to be made anew", delete_copy=True)[0].result == "succeeded"
-    where, admin = TopicPartition(topic, 0, 30), AdminClient({**at(stack, "east")})
+    where, admin = TopicPartition(topic, 0, 30), AdminClient({**at(environment, "east")})
     admin.delete_records([where])[where].result(30)
     store = environment.store
     store.keep_deleted(store.load().topics[topic], {0: 30, 1: 12, 5: 9})
@@ -278,15 +240,13 @@ def test_a_copy_beside_which_a_group_keeps_its_offsets_is_not_deleted_and_its_mi
 
 
 def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for_it(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given a copy that was deleted and replaced by another topic of its name
     linked(environment, topic)
-    mirror = environment.store.load().mirrors[f"{topic}@west"]
-    east, west = admin_of(environment, "east"), admin_of(environment, "west")
-    ensure_copy_log(west, mirror.log, mirror.log_partitions)
-    with copying(east, west, copies_of(mirror, 2)) as job:
-        wait_until(lambda: caught_up(job, {(topic, 0): 50, (topic, 1): 0}), job.statuses)
+    with copied(environment, topic):
+        pass
+    west = admin_of(environment, "west")
     west.delete_topics(west.topic_ids([topic]), lambda: None)
     west.create_topics([TopicSpec(topic, 2, 1)])
     # Then it is not deleted
@@ -295,12 +255,11 @@ def test_a_topic_that_was_made_again_under_the_name_of_a_copy_is_not_deleted_for
 
 
 def test_after_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_all_records(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given a mirrored topic that has gone to its copy, and is mirrored back
     linked(environment, topic)
-    move = make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True)
-    assert engine.resume(environment, engine.start(environment, plan(environment, move)).id).result == "succeeded"
+    assert moved(environment, a_move(topic)).result == "succeeded"
     assert environment.store.load().mirrors[f"{topic}@east"].source == "west"
     # When that ends, with its copy
     (report,) = unlink(environment, [topic], "east", "moved for good", delete_copy=True)
@@ -308,4 +267,4 @@ def test_after_a_switch_the_copy_in_the_old_source_is_deleted_and_clients_find_a
     # Then the old source has nothing of it, and the copy everything
     assert admin_of(environment, "east").topic_ids([topic]) == {}
     assert environment.store.load().topics[topic].clusters == {"west"}
-    assert len(content(at(stack, "west"), topic)) == 50
+    assert len(content(at(environment, "west"), topic)) == 50

@@ -75,15 +75,9 @@ def test_every_revision_of_every_batch_fits_into_one_write() -> None:
     assert all(len(batch) <= 200 for batch in batches)
     for batch in batches[:2]:
         scope = Scope(topics=tuple(batch))
-        operation = MigrateOperation(
-            id="m-1",
-            state="running",
-            by="t",
-            reason="t",
-            started="now",
-            request=MoveRequest(scope=scope, origin="east-data-centre", target="west-data-centre", reason="t"),
-            moves=MoveSet(topics=tuple(batch), reasons={f"topic:{name}": "named in the scope" for name in batch}),
-        )
+        request = MoveRequest(scope=scope, origin="east-data-centre", target="west-data-centre", reason="t")
+        moves = MoveSet(topics=tuple(batch), reasons={f"topic:{name}": "named in the scope" for name in batch})
+        operation = a_migration(state="running", request=request, moves=moves)
         keys = {(name, p): PartitionEnds(10**12, 10**12) for name in batch for p in range(PARTITIONS)}
         proposal = propose_change(operation, View(), batch, keys, dict.fromkeys(keys, 2 * 10**12))
         assert size(proposal) < MAX_REQUEST_BYTES

@@ -24,10 +24,10 @@ from ha_core.operations.copies.reversal import prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
-from stack.harness import Stack
-from tests.kafka.clients import Settings, produce
+from tests.kafka.clients import produce
 from tests.kafka.mirroring import caught_up, content, wait_until
 from tests.kit.stacks import operator
+from tests.operations.real_clusters import at
 
 pytestmark = pytest.mark.stack
 PARTITIONS = 2
@@ -37,13 +37,13 @@ environment = operator()
 
 
 @pytest.fixture
-def mirror(stack: Stack, environment: Environment) -> Mirror:
+def mirror(environment: Environment) -> Mirror:
     """The mirror of a topic of the east that is in the west as well, with records, some of an aborted transaction."""
     name = f"turned-{uuid.uuid4().hex[:8]}"
     for cluster in ("east", "west"):
         admin_of(environment, cluster).create_topics([TopicSpec(name, PARTITIONS, 1)])
-    produce(at(stack, "east"), name, 300, enable_idempotence=True)
-    aborted = produce(at(stack, "east"), name, 0, transactional_id=name)
+    produce(at(environment, "east"), name, 300, enable_idempotence=True)
+    aborted = produce(at(environment, "east"), name, 0, transactional_id=name)
     aborted.init_transactions(30)
     for commits in (False, True, False):
         aborted.begin_transaction()
@@ -52,10 +52,6 @@ def mirror(stack: Stack, environment: Environment) -> Mirror:
         (aborted.commit_transaction if commits else aborted.abort_transaction)(30)
     found = Mirror.of(name, "east", "west", f"link-{name}", "2026-11-23T02:00:00Z", "test")
     return found.changed(log=f"copies-{name}", log_partitions=2)
-
-
-def at(stack: Stack, cluster: str) -> Settings:
-    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
 
 
 @contextmanager
@@ -90,16 +86,14 @@ def equal(environment: Environment, mirror: Mirror) -> bool:
     return any(one.found.compared for one in found.partitions)
 
 
-def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(
-    stack: Stack, environment: Environment, mirror: Mirror
-) -> None:
+def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(environment: Environment, mirror: Mirror) -> None:
     # Given a topic that was copied, and whose copy became the writer, twice there and back
     for turn in range(4):
         with copied(environment, mirror):
             pass
         began = bases(environment, mirror)
-        produce(at(stack, mirror.target), mirror.topic, 100 + turn, enable_idempotence=True)
-        produce(at(stack, mirror.target), mirror.topic, 7, partition=1)
+        produce(at(environment, mirror.target), mirror.topic, 100 + turn, enable_idempotence=True)
+        produce(at(environment, mirror.target), mirror.topic, 7, partition=1)
         # When its mirror is turned round, by two that do the same
         new = reversed_mirror(mirror, f"switch-{turn}-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
         prepare_reversal(environment, mirror, began, new)
@@ -109,39 +103,39 @@ def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(
     with copied(environment, mirror):
         pass
     for partition, records in ((0, 300 + sum(range(100, 104))), (1, 1 + 4 * 7)):
-        east, west = (content(at(stack, name), mirror.topic, partition) for name in ("east", "west"))
+        east, west = (content(at(environment, name), mirror.topic, partition) for name in ("east", "west"))
         assert sorted(east, key=str) == sorted(west, key=str)
         assert len(east) == records
     assert equal(environment, mirror)
 
 
 def test_a_tail_that_was_not_mirrored_stays_where_it_is_and_is_not_judged(
-    stack: Stack, environment: Environment, mirror: Mirror
+    environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy that became the writer when its source had more
     with copied(environment, mirror):
         pass
-    produce(at(stack, "east"), mirror.topic, 5)
+    produce(at(environment, "east"), mirror.topic, 5)
     began = bases(environment, mirror)
-    produce(at(stack, "west"), mirror.topic, 20)
+    produce(at(environment, "west"), mirror.topic, 20)
     # When the mirror is turned round
     new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
     prepare_reversal(environment, mirror, began, new)
     with copied(environment, new):
         pass
     # Then the old source has its tail and all that was written since, and the comparison says that they are equal
-    assert len(content(at(stack, "east"), mirror.topic)) == 300 + 5 + 20
-    assert len(content(at(stack, "west"), mirror.topic)) == 300 + 20
+    assert len(content(at(environment, "east"), mirror.topic)) == 300 + 5 + 20
+    assert len(content(at(environment, "west"), mirror.topic)) == 300 + 20
     assert equal(environment, new)
 
 
 def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirrored(
-    stack: Stack, environment: Environment, mirror: Mirror
+    environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy that became the writer, and whose source has an aborted record more; and it is compacted by now
     with copied(environment, mirror):
         pass
-    aborted = produce(at(stack, "east"), mirror.topic, 0, transactional_id=f"more-{mirror.topic}")
+    aborted = produce(at(environment, "east"), mirror.topic, 0, transactional_id=f"more-{mirror.topic}")
     aborted.init_transactions(30)
     aborted.begin_transaction()
     aborted.produce(mirror.topic, b"aborted", key=b"k", partition=1)
@@ -151,14 +145,14 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
     compact = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ConfigResource.Type.TOPIC, mirror.topic, incremental_configs=[compact])
     for cluster in ("east", "west"):
-        admin = AdminClient(at(stack, cluster))
+        admin = AdminClient(at(environment, cluster))
         admin.incremental_alter_configs([resource])[resource].result(30)
     # When it is turned round, then it is; the aborted record does no harm
     prepare_reversal(
         environment, mirror, began, reversed_mirror(mirror, f"a-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
     )
     # When its source has another record beyond the copy, then it is not, and nothing was begun
-    more = Producer(at(stack, "east"))
+    more = Producer(at(environment, "east"))
     more.produce(mirror.topic, b"acknowledged", key=b"k", partition=1)
     assert more.flush(30) == 0
     new = reversed_mirror(mirror, f"b-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
@@ -168,18 +162,18 @@ def test_a_compacted_topic_is_turned_round_only_without_a_tail_that_was_not_mirr
 
 
 def test_no_mirror_is_reversed_while_a_transaction_is_open_in_its_future_copy(
-    stack: Stack, environment: Environment, mirror: Mirror
+    environment: Environment, mirror: Mirror
 ) -> None:
     # Given a copy that became the writer while a client was in a transaction in its source
     with copied(environment, mirror):
         pass
     began = bases(environment, mirror)
-    hanging = Producer({**at(stack, "east"), "transactional.id": f"hangs-{mirror.topic}"})
+    hanging = Producer({**at(environment, "east"), "transactional.id": f"hangs-{mirror.topic}"})
     hanging.init_transactions(30)
     hanging.begin_transaction()
     hanging.produce(mirror.topic, b"of a transaction that hangs", partition=1)
     hanging.flush(30)
-    produce(at(stack, "west"), mirror.topic, 20)
+    produce(at(environment, "west"), mirror.topic, 20)
     # When its mirror is to be turned round, that is refused, with the way out
     new = reversed_mirror(mirror, f"switch-{mirror.topic}", "2026-11-23T03:00:00Z", "test")
     with pytest.raises(StandsInTheWayError, match=rf"open in {mirror.topic}-1 \(producer \d+, since offset \d+\)"):
@@ -191,8 +185,8 @@ def test_no_mirror_is_reversed_while_a_transaction_is_open_in_its_future_copy(
         pass
     # And the end of one that had written nothing yet, which comes even later, is passed over
     fence(admin_of(environment, "east").asking(), f"late-{mirror.topic}", ((mirror.topic, 0), (mirror.topic, 1)))
-    produce(at(stack, "west"), mirror.topic, 7)
+    produce(at(environment, "west"), mirror.topic, 7)
     with copied(environment, new):
         pass
-    assert len(content(at(stack, "east"), mirror.topic)) == 300 + 20 + 7
+    assert len(content(at(environment, "east"), mirror.topic)) == 300 + 20 + 7
     assert equal(environment, new)

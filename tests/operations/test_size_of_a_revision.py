@@ -20,7 +20,7 @@ from ha_core.plan.preflight.sizes import REVISION_BYTES, revision_bytes, too_lar
 from ha_core.store.documents import to_bytes
 from ha_core.store.paths import name_of, path_of
 from ha_core.store.tree import MAX_REQUEST_BYTES, Create, check_size
-from tests.kit.operations import a_migration
+from tests.kit.operations import a_migration, a_switch
 from tests.plan.revisions import written, written_of
 
 DAY_MS = 86_400_000
@@ -38,15 +38,7 @@ def check(documents: Documents) -> int:
 def an_operation(names: list[str]) -> SwitchOperation:
     request = MoveRequest(scope=Scope(topics=tuple(names)), origin="east", target="west", reason="r", cut="predicted")
     moves = MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names})
-    return SwitchOperation(
-        id="switch-20261122-070000-abcd",
-        state="running",
-        by="t",
-        reason="r",
-        started="2026-11-22T07:00:00Z",
-        request=request,
-        moves=moves,
-    )
+    return a_switch(id="switch-20261122-070000-abcd", state="running", request=request, moves=moves)
 
 
 def case(request: MoveRequest, facts: Facts, view: View | None = None) -> PreflightCase:

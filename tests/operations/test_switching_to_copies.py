@@ -8,7 +8,6 @@ from itertools import takewhile
 
 import pytest
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
@@ -19,60 +18,49 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import begin
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import holding
-from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.move.switch_steps import SwitchSteps
 from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
 from ha_core.plan.move.planner import steps
 from stack.harness import Stack
-from tests.kafka.clients import Settings, produce
+from tests.kafka.clients import produce
 from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
+from tests.kit.moving import a_move, copiers_of, linked
 from tests.kit.stacks import operator
 from tests.kit.waiting import until
 from tests.operations.flipping import flip
+from tests.operations.real_clusters import at
 
 pytestmark = pytest.mark.stack
 PARTITIONS, RECORDS = 2, 200
-MOVE = make_request(["topic:any"], "east", "west", reason="drill", include_other_users=True)
-ALL = steps(MOVE)
+ALL = steps(a_move("any"))
 
 
 environment = operator()
 
 
 @pytest.fixture
-def topic(stack: Stack, environment: Environment) -> str:
+def topic(environment: Environment) -> str:
     """One of the east that is mirrored to the west, with records."""
     name = f"standby-{uuid.uuid4().hex[:8]}"
     admin_of(environment, "east").create_topics([TopicSpec(name, PARTITIONS, 1)])
     for partition in range(PARTITIONS):
-        produce(at(stack, "east"), name, RECORDS, partition=partition, enable_idempotence=True)
-    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
-    assert engine.resume(environment, operation.id).result == "succeeded"
+        produce(at(environment, "east"), name, RECORDS, partition=partition, enable_idempotence=True)
+    linked(environment, name)
     return name
 
 
 @pytest.fixture
 def copiers(environment: Environment, topic: str) -> Iterator[Copiers]:
-    clusters = environment.store.load().clusters
-    admins = {name: Admin(clusters[name]) for name in ("east", "west")}
-    with Copiers(environment.store, admins, {topic: PARTITIONS}) as running:
+    with copiers_of(environment, {topic: PARTITIONS}) as running:
         yield running
-    for admin in admins.values():
-        admin.close()
-
-
-def at(stack: Stack, cluster: str) -> Settings:
-    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"]}
 
 
 def begun(
     environment: Environment, topic: str, origin: str = "east", target: str = "west", verify: str = "sample"
 ) -> Operation:
-    request = make_request([f"topic:{topic}"], origin, target, reason="drill", include_other_users=True, verify=verify)
-    proposal = plan(environment, request)
+    proposal = plan(environment, a_move(topic, origin=origin, target=target, verify=verify))
     assert not proposal.refused, proposal.verdicts
     assert {"goes-to-copy", "copy-unknown"} & {verdict.code for verdict in proposal.verdicts}
     return begin(environment, proposal)
@@ -96,7 +84,7 @@ def assert_equal(environment: Environment, topic: str, target: str) -> None:
 
 
 def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the_copy(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers
+    environment: Environment, topic: str, copiers: Copiers
 ) -> None:
     here, there, records = "east", "west", RECORDS
     for turn in range(4):
@@ -111,12 +99,12 @@ def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the
         assert after.writers == after.clusters == {there}
         assert [found.source for found in mirrors(environment, topic).values()] == [there]
         assert {extents[-1].term for extents in after.partitions.values()} == {turn + 1}
-        produce(at(stack, there), topic, 5 + turn, partition=0, enable_idempotence=True)
+        produce(at(environment, there), topic, 5 + turn, partition=0, enable_idempotence=True)
         records += 5 + turn
         await_copies(copiers, topic, here)
         assert_equal(environment, topic, here)
         here, there = there, here
-    assert len(content(at(stack, "east"), topic)) == len(content(at(stack, "west"), topic)) == records
+    assert len(content(at(environment, "east"), topic)) == len(content(at(environment, "west"), topic)) == records
 
 
 @pytest.fixture
@@ -126,9 +114,8 @@ def damaged(stack: Stack, environment: Environment) -> tuple[str, list[str]]:
     east, west = (admin_of(environment, cluster) for cluster in ("east", "west"))
     east.create_topics([TopicSpec(name, PARTITIONS, 1)])
     for partition in range(PARTITIONS):
-        produce(at(stack, "east"), name, 100, partition=partition, linger_ms="0")
-    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
-    assert engine.resume(environment, operation.id).result == "succeeded"
+        produce(at(environment, "east"), name, 100, partition=partition, linger_ms="0")
+    linked(environment, name)
     (mirror,) = mirrors(environment, name).values()
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     copies = copies_of(mirror, PARTITIONS)
@@ -164,7 +151,7 @@ def test_a_planned_switch_to_a_copy_that_differs_is_undone_and_names_the_first_o
 
 
 def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next_executor(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers
+    environment: Environment, topic: str, copiers: Copiers
 ) -> None:
     # Given a mirror that is up to date
     await_copies(copiers, topic, "west")
@@ -185,40 +172,18 @@ def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next
     assert f"{RECORDS * PARTITIONS} records of its copies were equal" in ended.result
 
 
-def test_a_lagging_copy_is_compared_as_far_as_it_goes_and_one_not_begun_is_no_difference(
+def test_a_switch_needs_no_other_copier_and_finds_no_difference_in_a_copy_that_was_not_begun(
     environment: Environment, topic: str
 ) -> None:
     # Given a mirror that no job copies
     operation = begun(environment, topic, verify="full")
-    # When it is switched
-    report = engine.resume(environment, operation.id)
-    # Then nothing was there to be compared, and it goes
-    assert report.result == "succeeded"
-    assert report.to_json()["compared"]["records"] == 0
-
-
-def test_a_switch_needs_no_other_copier(stack: Stack, environment: Environment, topic: str) -> None:
-    # Given a mirror that no job copies
-    operation = begun(environment, topic)
     # When the topic is switched
-    assert engine.resume(environment, operation.id).result == "succeeded"
-    # Then the copy has all of it
+    report = engine.resume(environment, operation.id)
+    # Then nothing was there to be compared, and the copy has all of it
+    assert (report.result, report.to_json()["compared"]["records"]) == ("succeeded", 0)
     assert stored(environment, topic).clusters == {"west"}
     for partition in range(PARTITIONS):
-        assert content(at(stack, "west"), topic, partition) == content(at(stack, "east"), topic, partition)
-
-
-def test_a_copy_that_is_written_to_has_the_settings_of_its_source_also_those_that_a_copy_must_not_have(
-    environment: Environment, topic: str
-) -> None:
-    # Given a mirrored topic whose brokers stamp records, which those of its copy must not do
-    changes = {topic: {"message.timestamp.type": "LogAppendTime", "retention.ms": "7200000"}}
-    assert admin_of(environment, "east").alter_settings(changes, lambda: None) == {}
-    # When it is switched to its copy
-    assert engine.resume(environment, begun(environment, topic).id).result == "succeeded"
-    # Then so do they
-    west = admin_of(environment, "west").topics([topic], offsets=False)[topic].config
-    assert {**west, **changes[topic]} == west
+        assert content(at(environment, "west"), topic, partition) == content(at(environment, "east"), topic, partition)
 
 
 def died(environment: Environment, topic: str, killed_before: str) -> Operation:
@@ -234,7 +199,7 @@ def died(environment: Environment, topic: str, killed_before: str) -> Operation:
 
 @pytest.mark.parametrize("killed_before", ALL[ALL.index("hold") + 1 : ALL.index("cut") + 1])
 def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+    environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:
     # Given a switch whose process died before a step, with its copies
     before = stored(environment, topic)
@@ -245,14 +210,14 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
     (mirror,) = mirrors(environment, topic).values()
     assert (mirror.source, mirror.held) == ("east", None)
     assert stored(environment, topic) == before
-    produce(at(stack, "east"), topic, 10)
+    produce(at(environment, "east"), topic, 10)
     await_copies(copiers, topic, "west")
     assert_equal(environment, topic, "west")
 
 
 @pytest.mark.parametrize("killed_before", ["verify", "reverse", "groups", "record", "release"])
 def test_a_switch_that_died_after_its_cut_is_ended(
-    stack: Stack, environment: Environment, topic: str, copiers: Copiers, killed_before: str
+    environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:
     # Given a switch whose process died after the cut
     operation = died(environment, topic, killed_before)
@@ -261,7 +226,7 @@ def test_a_switch_that_died_after_its_cut_is_ended(
     # Then the mirror goes the other way, once
     (mirror,) = mirrors(environment, topic).values()
     assert (mirror.source, mirror.target, mirror.link) == ("west", "east", operation.id)
-    produce(at(stack, "west"), topic, 10)
+    produce(at(environment, "west"), topic, 10)
     await_copies(copiers, topic, "east")
     assert_equal(environment, topic, "east")
 

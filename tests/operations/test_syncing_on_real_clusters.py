@@ -15,10 +15,8 @@ from ha_core.operations.copies.syncing.passes import MirrorsSynced, sync, sync_m
 from ha_core.operations.copies.syncing.topics import become_writers
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange
-from stack.harness import Stack
+from tests.kit.moving import linked
 from tests.kit.platform import soon
 from tests.kit.stacks import operator
 from tests.operations.real_clusters import fill, live_member
@@ -30,20 +28,18 @@ KEPT_MS = {"retention.ms": "7200000"}
 environment = operator()
 
 
-def mirrored(stack: Stack, environment: Environment, config: dict[str, str], left_alone: tuple[str, ...] = ()) -> str:
+def mirrored(environment: Environment, config: dict[str, str], left_alone: tuple[str, ...] = ()) -> str:
     """A topic of the east with two partitions and 20 records in each, linked to the west."""
     name = f"synced-{uuid.uuid4().hex[:8]}"
     admin_of(environment, "east").create_topics([TopicSpec(name, 2, 1, config)])
-    fill(stack, "east", name, 20, partitions=2)
-    proposal = plan_link(environment, link_request([name], "east", "west", "a standby", settings_left_alone=left_alone))
-    report = engine.resume(environment, engine.start(environment, proposal).id)
-    assert (report.result, report.error) == ("succeeded", "")
+    fill(environment, "east", name, 20, partitions=2)
+    linked(environment, name, settings_left_alone=left_alone)
     return name
 
 
 @pytest.fixture
-def topic(stack: Stack, environment: Environment) -> str:
-    return mirrored(stack, environment, KEPT_MS)
+def topic(environment: Environment) -> str:
+    return mirrored(environment, KEPT_MS)
 
 
 def own(environment: Environment, cluster: str, topic: str) -> dict[str, str]:
@@ -83,7 +79,7 @@ def of(found: MirrorsSynced | Synced, about: str) -> list[SyncFinding]:
 
 
 def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_left_alone(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # Given a source whose settings were set, changed and taken away since the link, and a copy with one more
     alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000", cleanup_policy="compact,delete")
@@ -108,9 +104,9 @@ def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_le
     assert not own(environment, "west", topic).keys() & {"retention.ms", "segment.bytes", "cleanup.policy"}
 
 
-def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(stack: Stack, environment: Environment) -> None:
+def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(environment: Environment) -> None:
     # Given a mirror that leaves retention alone, and a source with a setting that the target refuses
-    topic = mirrored(stack, environment, {}, left_alone=("retention.*",))
+    topic = mirrored(environment, {}, left_alone=("retention.*",))
     alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000")
     # When it is brought in sync
     found = sync_mirrors(environment, [topic])
@@ -120,9 +116,9 @@ def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(stack: St
     assert found.stops == ()
 
 
-def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(stack: Stack, environment: Environment) -> None:
+def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(environment: Environment) -> None:
     # Given a topic whose brokers stamp records
-    topic = mirrored(stack, environment, {"message.timestamp.type": "LogAppendTime"})
+    topic = mirrored(environment, {"message.timestamp.type": "LogAppendTime"})
     # Then its copy does not, and refuses no record for its time
     assert effective(environment, "west", topic, "message.timestamp.type") == "CreateTime"
     assert effective(environment, "west", topic, "message.timestamp.after.max.ms") == str(2**63 - 1)
@@ -137,7 +133,7 @@ def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(stack: Stack, envir
 
 
 def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     # When the source grows
     assert admin_of(environment, "east").grow_topics({topic: 5}, lambda: None) == {}
@@ -164,7 +160,7 @@ def test_clusters_without_an_authoriser_have_no_rights_to_bring_over_and_that_st
 
 
 def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_target_has_from_elsewhere(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     group, memory = f"g-{topic}", Memory()
     # Given a group that has committed in the source
@@ -205,7 +201,7 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
 
 
 def test_a_reset_in_the_source_is_followed_by_a_process_that_has_just_begun(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     group = f"g-{topic}"
     commit(environment, "east", group, topic, 15)
@@ -218,11 +214,11 @@ def test_a_reset_in_the_source_is_followed_by_a_process_that_has_just_begun(
 
 
 def test_a_group_with_members_on_the_standby_is_left_alone_until_they_are_gone(
-    stack: Stack, environment: Environment, topic: str
+    environment: Environment, topic: str
 ) -> None:
     group = f"g-{topic}"
     commit(environment, "east", group, topic, 8, 8)
-    with live_member(stack, "west", group, topic):
+    with live_member(environment, "west", group, topic):
         found = groups_synced(environment, topic, Memory())
         assert "has members in west" in of(found, f"group {group}")[0].reason
         assert committed(environment, "west", group, topic) == {}
@@ -230,7 +226,7 @@ def test_a_group_with_members_on_the_standby_is_left_alone_until_they_are_gone(
     assert committed(environment, "west", group, topic) == {0: 8, 1: 8}
 
 
-def test_a_group_that_is_bound_to_the_standby_is_left_alone(stack: Stack, environment: Environment, topic: str) -> None:
+def test_a_group_that_is_bound_to_the_standby_is_left_alone(environment: Environment, topic: str) -> None:
     bound, other = f"bound-{topic}", f"other-{topic}"
     for group in (bound, other):
         commit(environment, "east", group, topic, 8, 8)
@@ -244,7 +240,7 @@ def test_a_group_that_is_bound_to_the_standby_is_left_alone(stack: Stack, enviro
 
 
 def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more(
-    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a commit and a setting that are due, and mirrors that end right before each is brought over
     group, west = f"g-{topic}", admin_of(environment, "west")

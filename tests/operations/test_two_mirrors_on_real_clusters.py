@@ -7,24 +7,22 @@ from collections.abc import Iterator
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import Mirror, MoveRequest
+from ha_core.model import Mirror
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
-from ha_core.operations.running import engine
 from stack.harness import Stack
-from tests.kafka.clients import Settings, produce
+from tests.kafka.clients import produce
 from tests.kafka.mirroring import content
 from tests.kit.mirroring import Copiers, await_copies
-from tests.kit.running import bootstrap
+from tests.kit.moving import a_forced_move, a_move, copiers_of, linked, moved
 from tests.kit.stacks import operator, own_stack
+from tests.operations.real_clusters import at, stored_operation
 
 pytestmark = [
     pytest.mark.stack,
@@ -43,26 +41,8 @@ environment = operator()
 
 @pytest.fixture
 def copiers(environment: Environment) -> Iterator[Copiers]:
-    clusters = environment.store.load().clusters
-    admins = {name: Admin(cluster) for name, cluster in clusters.items()}
-    with Copiers(environment.store, admins, {TOPIC: PARTITIONS}) as running:
+    with copiers_of(environment, {TOPIC: PARTITIONS}) as running:
         yield running
-    for admin in admins.values():
-        admin.close()
-
-
-def at(stack: Stack, cluster: str) -> Settings:
-    return {"bootstrap.servers": bootstrap(stack, cluster)}
-
-
-def linked(environment: Environment, source: str, target: str) -> None:
-    operation = engine.start(environment, plan_link(environment, link_request([TOPIC], source, target, "a standby")))
-    assert engine.resume(environment, operation.id).result == "succeeded"
-
-
-def asked(mode: str) -> MoveRequest:
-    more = {"mode": mode, "unread": "wait"} if mode == "forced" else {}
-    return make_request([f"topic:{TOPIC}"], "east", "west", reason="a drill", include_other_users=True, **more)
 
 
 def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
@@ -79,7 +59,7 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     for target in COPIES:
         for partition in range(PARTITIONS):
             produce(at(stack, "east"), TOPIC, RECORDS // 2, partition=partition, enable_idempotence=True)
-        linked(environment, "east", target)
+        linked(environment, TOPIC, target=target)
     # When they are copied, then both are equal
     for target in COPIES:
         with await_copies(copiers, TOPIC, target, 120):
@@ -87,7 +67,7 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
         assert found.equal, [one.to_json() for one in found.partitions]
         assert [len(content(at(stack, target), TOPIC, p)) for p in range(PARTITIONS)] == [RECORDS] * PARTITIONS
     # When the topic is to be switched to one of them in peace, then that is refused, with the way out
-    refused = [one for one in plan(environment, asked("planned")).verdicts if one.level == "error"]
+    refused = [one for one in plan(environment, a_move(TOPIC)).verdicts if one.level == "error"]
     assert [one.code for one in refused] == ["third-cluster"]
     assert f"mirror unlink {TOPIC} --to north" in refused[0].remedy
     # When its cluster is killed, and the topic is forced to one of them
@@ -95,19 +75,18 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     north = environment.store.load().mirrors[f"{TOPIC}@north"]
     before = epochs(environment, north)
     stack.kill("cluster/east")
-    proposal = plan(environment, asked("forced"))
+    proposal = plan(environment, a_forced_move(TOPIC))
     told = {one.code: one for one in proposal.verdicts}
     assert not proposal.refused, proposal.verdicts
     assert told["third-cluster"].level == "warning"
-    report = engine.resume(environment, engine.start(environment, proposal).id)
+    report = moved(environment, proposal)
     # Then it goes on there, and no mirror from the dead cluster is left
     assert (report.result, report.error) == ("succeeded", "")
     view = environment.store.load()
     assert view.topics[TOPIC].clusters == {"west"}
     assert view.mirrors == {}
     # And result and history name the other one, whose copiers its brokers refuse
-    operation = environment.operation(report.operation)
-    assert operation is not None
+    operation = stored_operation(environment, report.operation)
     assert f"the mirrors of {TOPIC} in north have ended with it" in operation.result
     assert f"{TOPIC}@north" in {entry.detail.get("ended_too") for entry in environment.store.history(operation.id)}
     assert epochs(environment, north) == {partition: epoch + 2 for partition, epoch in before.items()}
@@ -119,7 +98,7 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     admin = AdminClient(at(stack, "north"))
     admin.delete_topics([TOPIC])[TOPIC].result(30)
     produce(at(stack, "west"), TOPIC, 40)
-    linked(environment, "west", "north")
+    linked(environment, TOPIC, source="west", target="north")
     with await_copies(copiers, TOPIC, "north", 120):
         found = compare_mirrors(environment, [TOPIC], "north", 1.0, 0)
     assert found.equal, [one.to_json() for one in found.partitions]

@@ -8,20 +8,16 @@ import uuid
 import pytest
 from confluent_kafka import Producer
 
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import SwitchOperation
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import Proposal, plan
-from ha_core.operations.proposal.requests import make_request
-from ha_core.operations.running import engine
 from ha_core.plan.facts.verdict import Verdict
-from stack.harness import Stack
-from tests.kafka.clients import Settings
-from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.mirroring import await_copies
+from tests.kit.moving import a_move, copiers_of, linked, moved
 from tests.kit.stacks import operator
+from tests.operations.real_clusters import at
 
 pytestmark = pytest.mark.stack
 
@@ -37,15 +33,14 @@ def topic(environment: Environment) -> str:
     return name
 
 
-def transactional(stack: Stack, name: str) -> Producer:
-    bootstrap: Settings = {"bootstrap.servers": stack.clusters["east"]["bootstrap"], "log_level": 3}
-    producer = Producer({**bootstrap, "transactional.id": name})
+def transactional(environment: Environment, name: str) -> Producer:
+    producer = Producer({**at(environment, "east"), "transactional.id": name, "log_level": 3})
     producer.init_transactions(20)
     return producer
 
 
 def judged(environment: Environment, topic: str) -> Proposal:
-    return plan(environment, make_request([f"topic:{topic}"], "east", "west", reason="drill", include_other_users=True))
+    return plan(environment, a_move(topic))
 
 
 def verdict(proposal: Proposal, code: str) -> Verdict:
@@ -74,10 +69,8 @@ def test_a_target_topic_with_too_few_replicas_in_sync_is_found_before_anything_m
     assert not judged(environment, topic).refused
 
 
-def test_an_open_transaction_is_reported_with_its_transactional_id(
-    stack: Stack, environment: Environment, topic: str
-) -> None:
-    producer = transactional(stack, f"pay-{topic}")
+def test_an_open_transaction_is_reported_with_its_transactional_id(environment: Environment, topic: str) -> None:
+    producer = transactional(environment, f"pay-{topic}")
     producer.begin_transaction()
     producer.produce(topic, b"x")
     producer.flush(20)
@@ -96,22 +89,19 @@ def test_an_open_transaction_is_reported_with_its_transactional_id(
 
 
 def test_a_switch_leaves_to_the_origin_the_records_that_its_proposal_announced(
-    stack: Stack, environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
+    environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a copy of eight runs, with a transaction's marker between any two, where three have room in a map
     for place in ("operations.copies.copy_notes", "plan.preflight.mirrors", "operations.move.switch_steps"):
         monkeypatch.setattr(f"ha_core.{place}.MAX_EXTENTS_AT_ONCE", 3)
-    operation = engine.start(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
-    assert engine.resume(environment, operation.id).result == "succeeded"
-    producer = transactional(stack, f"gaps-{topic}")
+    linked(environment, topic)
+    producer = transactional(environment, f"gaps-{topic}")
     for number in range(8):
         producer.begin_transaction()
         for _ in range(number + 1):
             producer.produce(topic, b"x")
         producer.commit_transaction(20)
-    clusters = environment.store.load().clusters
-    admins = {name: Admin(clusters[name]) for name in ("east", "west")}
-    with Copiers(environment.store, admins, {topic: 1}) as copiers, await_copies(copiers, topic, "west"):
+    with copiers_of(environment, {topic: 1}) as copiers, await_copies(copiers, topic, "west"):
         # When a switch to it is proposed, while it is copied, and its copier has noted how far it is
         until = time.monotonic() + 30
         proposal = judged(environment, topic)
@@ -119,14 +109,12 @@ def test_a_switch_leaves_to_the_origin_the_records_that_its_proposal_announced(
             assert time.monotonic() < until, proposal.verdicts
             time.sleep(0.5)
             proposal = judged(environment, topic)
-    for admin in admins.values():
-        admin.close()
     # Then the records of the five oldest runs are counted
     found = verdict(proposal, "no-room-in-map")
     assert (found.level, found.number, found.unit) == ("warning", 1 + 2 + 3 + 4 + 5, "records")
     # And so many are read from the origin when it is done
-    moved = engine.start(environment, proposal)
-    assert engine.resume(environment, moved.id).result == "succeeded"
-    ended = environment.operation(moved.id)
+    report = moved(environment, proposal)
+    assert report.result == "succeeded"
+    ended = environment.operation(report.operation)
     assert isinstance(ended, SwitchOperation)
     assert ended.evidence.left_to_origin == {topic: 15}

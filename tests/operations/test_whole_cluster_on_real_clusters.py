@@ -10,7 +10,6 @@ import pytest
 from typer.testing import CliRunner
 
 from ha_core.cli.app import build
-from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import MoveOperation
 from ha_core.operations.clusters.last_seen import record
@@ -18,12 +17,11 @@ from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import produce
 from tests.kafka.mirroring import content, wait_until
 from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.moving import copiers_of, linked
 from tests.kit.running import bootstrap
 from tests.kit.stacks import operator, own_stack
 from tests.operations.dying import COMMIT, Death, after, die
@@ -46,12 +44,8 @@ environment = operator()
 
 @pytest.fixture
 def copiers(environment: Environment) -> Iterator[Copiers]:
-    clusters = environment.store.load().clusters
-    admins = {name: Admin(cluster) for name, cluster in clusters.items()}
-    with Copiers(environment.store, admins, dict.fromkeys(TOPICS, PARTITIONS)) as running:
+    with copiers_of(environment, dict.fromkeys(TOPICS, PARTITIONS)) as running:
         yield running
-    for admin in admins.values():
-        admin.close()
 
 
 @dataclass(frozen=True)
@@ -123,8 +117,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     written(stack, "east", RECORDS)
     for topic in TOPICS:
         declare_usage(environment, f"user-{topic}", (topic,), (f"group-{topic}",))
-    link = engine.start(environment, plan_link(environment, link_request(TOPICS, "east", "west", "a standby")))
-    assert engine.resume(environment, link.id).result == "succeeded"
+    linked(environment, *TOPICS)
     all_copied(copiers, "west")
     known = {one.id for one in environment.store.operations(50)}
     # When the command is killed under the fence of its first part

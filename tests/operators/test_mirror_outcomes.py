@@ -10,12 +10,13 @@ from typing import Any, cast
 import pytest
 
 from tests.dags import airflow_home
+from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException  # noqa: E402
 
-from ha_core.model import MoveRequest, MoveSet, Scope, SwitchOperation, SyncFinding  # noqa: E402
+from ha_core.model import MoveSet, SyncFinding  # noqa: E402
 from ha_core.operations.absence import reconciling  # noqa: E402
 from ha_core.operations.absence.reconciled import Reconciled  # noqa: E402
 from ha_core.operations.copies.comparing import MirrorsCompared  # noqa: E402
@@ -232,21 +233,7 @@ def test_a_pattern_for_a_new_mirror_is_refused() -> None:
 def test_a_failed_cluster_switch_reports_the_parts_that_have_moved(
     monkeypatch: pytest.MonkeyPatch, states: tuple[str, ...], line: str
 ) -> None:
-    request = MoveRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="r")
-    parts = [
-        SwitchOperation.model_validate(
-            {
-                "id": f"switch-{number}",
-                "state": state,
-                "by": "somebody",
-                "reason": "r",
-                "started": "2026-11-23T10:00:00Z",
-                "request": request,
-                "moves": {"topics": [f"orders-{number}"]},
-            }
-        )
-        for number, state in enumerate(states)
-    ]
+    parts = [a_switch(f"orders-{number}", id=f"switch-{number}", state=state) for number, state in enumerate(states)]
     monkeypatch.setattr(ReportClusterSwitchOperator, "ended", lambda _: parts)
     report = ReportClusterSwitchOperator(task_id="report")
     outcome = RunOutcome(FAILED, "1 of 3 did not: why", where="in switch", failed=True)

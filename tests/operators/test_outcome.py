@@ -45,38 +45,47 @@ SKIPPED = TaskResult("cut_over", ("skipped",))
 ALICE = {"triggering_user_name": "alice", "dag_id": "switch", "run_id": "r"}
 
 
-def test_a_dry_run_is_reported_as_one() -> None:
-    looked = TaskResult("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
+LOOKED = TaskResult("plan", ("success",), DRY_RUN, "would move 1 topic from east to west")
+MOVED = TaskResult("record", ("success",), DONE, "moved 1 topic")
+UNSOUND = TaskResult("plan", ("failed",), REFUSED, "topic orders: It is not empty.")
+NOT_DRAINED = TaskResult("cut_over", ("failed",), FAILED, "no gateway drained")
+LATER = TaskResult("verify", ("upstream_failed",))
+ONE_REFUSED = TaskResult("migrate", ("failed", "success", "success"), REFUSED, "No lock.")
+ONE_FAILED = TaskResult("migrate", ("success", "failed"), FAILED, "no lock")
+ALL_THERE = TaskResult("plan", ("skipped",), NOTHING, "all is there")
 
-    found = outcome([looked, SKIPPED])
 
-    assert (found.line, found.failed) == ("DRY RUN: would move 1 topic from east to west", False)
+@pytest.mark.parametrize(
+    ("results", "line", "failed"),
+    [
+        pytest.param((LOOKED, SKIPPED), "DRY RUN: would move 1 topic from east to west", False, id="a dry run"),
+        pytest.param((PLAN, MOVED), "DONE: moved 1 topic", False, id="the result rather than the plan"),
+        pytest.param(
+            (UNSOUND,), "REFUSED: nothing changed. topic orders: It is not empty.", True, id="one refusal, said once"
+        ),
+        pytest.param(
+            (PLAN, NOT_DRAINED, LATER), "FAILED in cut_over: no gateway drained", True, id="the task that failed"
+        ),
+        pytest.param((PLAN, ONE_FAILED), "FAILED in migrate: 1 of 2 did not succeed: no lock", True, id="one batch"),
+        pytest.param(
+            (PLAN, ONE_REFUSED),
+            "FAILED in migrate: 1 of 3 did not succeed: No lock.",
+            True,
+            id="a refused batch among others",
+        ),
+        pytest.param((ALL_THERE, SKIPPED), "NOTHING TO DO: all is there", False, id="nothing to do"),
+    ],
+)
+def test_the_first_line_of_a_run_has_the_outcome_of_its_worst_task(
+    results: tuple[TaskResult, ...], line: str, failed: bool
+) -> None:
+    found = outcome([*results])
 
-
-def test_the_outcome_has_the_result_rather_than_the_plan() -> None:
-    assert outcome([PLAN, TaskResult("record", ("success",), DONE, "moved 1 topic")]).line == "DONE: moved 1 topic"
+    assert (found.line, found.failed) == (line, failed)
 
 
 def test_a_plan_is_not_reported_as_done() -> None:
     assert "would" not in outcome([PLAN, TaskResult("record", ("success",))]).line
-
-
-def test_a_refusal_reports_only_once_that_nothing_was_changed() -> None:
-    found = outcome([TaskResult("plan", ("failed",), REFUSED, "topic orders: It is not empty.")])
-
-    assert (found.line, found.failed) == ("REFUSED: nothing changed. topic orders: It is not empty.", True)
-
-
-def test_the_outcome_of_a_failure_names_the_task() -> None:
-    found = outcome(
-        [
-            PLAN,
-            TaskResult("cut_over", ("failed",), FAILED, "no gateway drained"),
-            TaskResult("verify", ("upstream_failed",)),
-        ]
-    )
-
-    assert (found.line, found.failed) == ("FAILED in cut_over: no gateway drained", True)
 
 
 def test_a_task_that_ended_without_a_message_fails_the_run() -> None:
@@ -84,16 +93,6 @@ def test_a_task_that_ended_without_a_message_fails_the_run() -> None:
 
     assert found.failed
     assert found.line.startswith("FAILED in cut_over: it ended without a message")
-
-
-def test_one_failed_batch_fails_the_run() -> None:
-    assert outcome([PLAN, TaskResult("migrate", ("success", "failed"), FAILED, "no lock")]).failed
-
-
-def test_a_refused_batch_among_others_is_counted_as_one_that_failed() -> None:
-    found = outcome([PLAN, TaskResult("migrate", ("failed", "success", "success"), REFUSED, "No lock.")])
-
-    assert (found.line, found.failed) == ("FAILED in migrate: 1 of 3 did not succeed: No lock.", True)
 
 
 FORCED = MoveRequest(
@@ -175,13 +174,6 @@ def test_a_rejected_run_names_the_user_who_rejected_it(who: str, words: str) -> 
     found = outcome([PLAN, SKIPPED], rejected_by=who)
 
     assert (found.line, found.failed) == (f"REJECTED {words}: nothing changed", False)
-
-
-def test_a_run_with_nothing_to_do_succeeds() -> None:
-    assert (
-        outcome([TaskResult("plan", ("skipped",), NOTHING, "all is there"), SKIPPED]).line
-        == "NOTHING TO DO: all is there"
-    )
 
 
 def test_an_unknown_key_is_named_with_the_nearest_field_of_the_form() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from ha_core.platform.database import Database
 from ha_core.platform.platform import Platform
 from tests.registry import postgresql
+from tests.registry.rest import GATEWAY, OPERATOR, client_with
 
 
 @pytest.fixture(scope="session")
@@ -40,3 +42,20 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 def registry(url: str) -> Iterator[Platform]:
     with Platform.open(url) as opened:
         yield opened
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Iterator[Platform]:
+    """A platform on a file, also where PostgreSQL would show nothing else."""
+    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as registry:
+        yield registry
+
+
+@pytest.fixture
+def operator(opened: Platform) -> TestClient:
+    return client_with(opened, OPERATOR)
+
+
+@pytest.fixture
+def gateway(opened: Platform) -> TestClient:
+    return client_with(opened, GATEWAY)

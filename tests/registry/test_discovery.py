@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
@@ -19,22 +18,6 @@ from tests.registry.rest import GATEWAY, OPERATOR, client_with, failed, served
 
 NOTHING = {"addresses": 0, "queued_requests": 0, "user_rate": 0, "address_rate": 0}
 AT = "/v1/gateway/discovery"
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Platform]:
-    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as registry:
-        yield registry
-
-
-@pytest.fixture
-def operator(opened: Platform) -> TestClient:
-    return client_with(opened, OPERATOR)
-
-
-@pytest.fixture
-def gateway(opened: Platform) -> TestClient:
-    return client_with(opened, GATEWAY)
 
 
 def put(operator: TestClient, kind: str, **value: Any) -> dict[str, Any]:

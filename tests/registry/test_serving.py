@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,22 +21,6 @@ from ha_core.platform.serving.app import make_operators_app
 from ha_core.platform.serving.server import require_safe
 from ha_core.platform.serving.tokens import Caller
 from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
-
-
-@pytest.fixture
-def opened(tmp_path: Path) -> Iterator[Platform]:
-    with Platform.open(f"sqlite:///{tmp_path}/platform.db") as registry:
-        yield registry
-
-
-@pytest.fixture
-def operator(opened: Platform) -> TestClient:
-    return client_with(opened, OPERATOR)
-
-
-@pytest.fixture
-def gateway(opened: Platform) -> TestClient:
-    return client_with(opened, GATEWAY)
 
 
 def user(name: str, **more: Any) -> dict[str, Any]:
@@ -376,13 +359,3 @@ def test_callers_authenticated_elsewhere_get_the_operators_paths_only(opened: Pl
         assert failed(client.request(method, path)) == (401, "no_token"), path
     assert failed(client.get("/v1/gateway/changes/users", headers=known)) == (404, "not_there")
     assert "/v1/passwords/generated" in client.get("/openapi.json", headers=known).json()["paths"]
-
-
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", None])
-def test_a_cross_site_deletion_changes_nothing(operator: TestClient, kind: str | None) -> None:
-    headers = {} if kind is None else {"Content-Type": kind}
-
-    answer = operator.post("/v1/users", content=json.dumps(user("alice")), headers=headers)
-
-    assert failed(answer) == (422, "invalid")
-    assert operator.get("/v1/users").json()["items"] == []

@@ -15,8 +15,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from typer.testing import CliRunner
 
+from ha_core.wire.sasl import SecurityProfile
 from stack import registry
 from stack.cli import app
+from stack.clients.confluent_settings import client_settings
 from stack.errors import StackError
 from stack.harness import Stack
 from stack.processes import ProcessIdentity, descendants, identity
@@ -35,13 +37,8 @@ def small() -> Iterator[Stack]:
 
 def _client(stack: Stack) -> dict[str, str]:
     assert stack.service is not None
-    return {
-        "bootstrap.servers": stack.clusters["east"]["bootstrap"],
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": stack.service["user"],
-        "sasl.password": stack.service["password"],
-    }
+    account = client_settings(SecurityProfile("PLAIN", stack.service["user"], stack.service["password"]))
+    return {"bootstrap.servers": stack.clusters["east"]["bootstrap"], **account}
 
 
 def _produce(stack: Stack, topic: str, values: list[bytes]) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import random
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,9 @@ from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.platform import RunningPlatform
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switchyard
-from tests.kit.stacks import own_stack
+from tests.kit.stacks import own_stack, revive
+from tests.kit.waiting import until
+from tests.system.watching import led_from
 
 MakeRun = Callable[..., Run]
 MIRRORED_PARTITIONS = 3
@@ -52,14 +56,24 @@ def make_run(tmp_path: Path) -> Iterator[MakeRun]:
         run.end()
 
 
-def bound_run(partitions: int = 3, **config: str) -> Any:
-    """A fixture: a user bound to east, with a topic there, both named after the test."""
+def bound_run(
+    partitions: int = 3, config: Mapping[str, str] | None = None, *, led: bool = False, east_dies: bool = False
+) -> Any:
+    """A fixture: a user bound to east, with a topic there, both named after the test.
+
+    :param led: gateways have sent clients of the topic to east by then.
+    :param east_dies: the test may kill east, which runs again afterwards.
+    """
 
     @pytest.fixture
-    def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-        create_topic(bootstrap(stack, "east"), name, partitions, **config)
+    def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
+        create_topic(bootstrap(stack, "east"), name, partitions, **(config or {}))
         bind(stack, name, "east")
-        return make_run(stack, user=name)
+        if led or east_dies:
+            until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
+        yield make_run(stack, user=name)
+        if east_dies:
+            revive(stack, "cluster/east")
 
     return run
 
@@ -73,6 +87,18 @@ def mirrored_run(stack: Stack, make_run: MakeRun, name: str) -> Run:
     bind(stack, name, "east")
     switchyard(stack, "mirror", "link", name, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
     return make_run(stack, user=name)
+
+
+def seeded(variable: str) -> Any:
+    """A fixture: random instants. The seed is printed, and taken from the environment to see the same again."""
+
+    @pytest.fixture
+    def chance(request: pytest.FixtureRequest) -> random.Random:
+        seed = int(os.environ.get(variable) or random.SystemRandom().randrange(1 << 32))
+        print(f"{request.node.name}: {variable}={seed}")
+        return random.Random(seed)
+
+    return chance
 
 
 @pytest.fixture(scope="module")

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
-import re
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 
 from ha_core.model import View
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, switchyard_command
+from tests.kit.running import ZOOKEEPER_ROOT, operation_of, start_command
 from tests.kit.waiting import until
 
 
@@ -92,24 +89,12 @@ class Command:
     def __init__(self, stack: Stack, user: str, origin: str, target: str) -> None:
         route = ("--from", origin, "--to", target, "--reason", "test", "--yes", "--drain-timeout", "30")
         self.arguments = ("switch", f"user:{user}", *route)
-        self.process = subprocess.Popen(
-            switchyard_command(stack, *self.arguments),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        self.process = start_command(stack, *self.arguments)
         self.said: list[str] = []
 
     def operation(self) -> str:
         """Wait until it has begun; returns the id of its operation."""
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self.said.append(line)
-            if found := re.fullmatch(r"operation (switch-\S+)\n", line):
-                return found[1]
-        raise AssertionError(f"the command ended without an operation: {''.join(self.said)}")
+        return operation_of(self.process, self.said)
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import re
-import subprocess
 import time
 from pathlib import Path
 
@@ -13,7 +10,7 @@ from ha_core.model import Operation, Topic
 from ha_core.plan.engine.revision import FINAL
 from ha_core.store.zookeeper import connect
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, switchyard, switchyard_command
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, operation_of, start_command, switchyard
 
 PARTITIONS = 3
 Cuts = dict[int, int]
@@ -37,25 +34,10 @@ class Migration:
         rates.write_text(json.dumps({"partitions": rows}))
         how = ("--cut", "predicted", "--preparation", str(preparation_s), "--rates", str(rates), "--wait")
         rest = ("--reason", "test", "--yes", "--drain-timeout", "30")
-        self.process = subprocess.Popen(
-            switchyard_command(stack, "migrate", topic, "--from", origin, "--to", target, *how, *rest),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
-        )
+        self.process = start_command(stack, "migrate", topic, "--from", origin, "--to", target, *how, *rest)
         self._said: list[str] = []
-        self.operation = self._begun()
+        self.operation = operation_of(self.process, self._said)
         self._store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-
-    def _begun(self) -> str:
-        assert self.process.stderr is not None
-        for line in self.process.stderr:
-            self._said.append(line)
-            if found := re.search(r"operation (migrate-\S+),", line):
-                return found[1]
-        raise AssertionError(f"the command ended without an operation: {''.join(self._said)}")
 
     def wait(self, timeout_s: float = 120.0) -> None:
         """Wait until the command ends, in any way."""

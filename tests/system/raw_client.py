@@ -107,15 +107,16 @@ class RawClient:
         return bytes(data)
 
 
-def frame(api_key: int, version: int, **body: Any) -> bytes:
-    return bytes(encode_request(api_key, version, 1, "raw", encode(api_key, version, "request", body)))
+def frame(api_key: int, version: int, *, client_id: str = "raw", **body: Any) -> bytes:
+    return bytes(encode_request(api_key, version, 1, client_id, encode(api_key, version, "request", body)))
 
 
-def record(topic: str, value: bytes = b"x", partition: int = 0) -> bytes:
+def record(topic: str, value: bytes = b"x", partition: int = 0, client_id: str = "raw") -> bytes:
     """A produce request of one record."""
     entry = {"index": partition, "records": batch(value, int(time.time() * 1000))}
     topics = [{"name": topic, "partition_data": [entry]}]
-    return frame(ApiKey.PRODUCE, PRODUCE, transactional_id=None, acks=-1, timeout_ms=5000, topic_data=topics)
+    body = {"transactional_id": None, "acks": -1, "timeout_ms": 5000, "topic_data": topics}
+    return frame(ApiKey.PRODUCE, PRODUCE, client_id=client_id, **body)
 
 
 def halves(data: bytes) -> tuple[bytes, bytes]:

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from stack.harness import Stack
+from tests.kit.progress import await_more
 from tests.kit.running import Run
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
@@ -48,14 +49,13 @@ def test_clients_continue_within_seconds_when_a_command_dies_under_its_fence(
     # Then the gateways' orphan recovery lifts the fence
     print(f"{number.name}: the fence stood for {lifted_s:.1f} s after the command was gone")
     assert lifted_s < AT_MOST_S + SLOW_MACHINE_S
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     # And the resumed command changes nothing
     command[0].signal(signal.SIGCONT if number == signal.SIGSTOP else signal.SIGKILL)
     command[0].process.communicate(timeout=60)
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     run.finish([producer], [reader])
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert_no_client_has_failed([producer])
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from stack.harness import Stack
-from stack.history.events import Acked, Failed, LibraryRemark
+from tests.kit.progress import acked, await_more
 from tests.kit.running import Run
 from tests.kit.stacks import own_stack
 from tests.system.conftest import bound_run
-from tests.system.watching import client_id_at
+from tests.system.watching import assert_no_client_has_failed, client_id_at
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/composed/duplicate_lookup.py")]
 PARTITIONS = 3
@@ -28,36 +27,27 @@ run = bound_run(PARTITIONS)
 
 
 @pytest.mark.timeout(400)
-def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_it_is_read(
-    stack: Stack, run: Run, name: str
-) -> None:
+def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_it_is_read(run: Run, name: str) -> None:
     producers = [
-        run.start("confluent-producer", f"w{n}", name, client_id=client_id_at(stack, name, 1), **PRESSING)
+        run.start("confluent-producer", f"w{n}", name, client_id=client_id_at(run.stack, name, 1), **PRESSING)
         for n in range(2)
     ]
     for origin, target in (("east", "west"), ("west", "east")):
         # Given producers with batches in flight through a gateway
-        for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+        await_more(200, *producers)
         # When it dies, and their topic has moved before they find another gateway
         with run.fault("gateway/1 killed"):
-            stack.kill("gateway/1")
+            run.stack.kill("gateway/1")
             run.switch(origin, target)
-            for producer in producers:
-                producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
-        stack.restart("gateway/1")
+            await_more(200, *producers)
+        run.stack.restart("gateway/1")
     for producer in producers:
         producer.stop()
     # Then no acknowledged offset belongs to another record, and nearly all are known
     run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
-    history = run.history(name)
-    result = run.verdict(name, complete=["reader"], redelivery="never")
-    assert result.sound, str(result)
-    events = [event for known in history.clients.values() for event in known]
-    assert [
-        event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)
-    ] == []
-    told = [event for event in events if isinstance(event, Acked)]
+    run.assert_sound(name, complete=["reader"], redelivery="never")
+    assert_no_client_has_failed(run.clients)
+    told = [ack for producer in producers for ack in acked(producer)]
     silent = [event for event in told if event.offset < 0]
     print(f"{len(told)} records acknowledged, {len(silent)} of them without an offset")
     assert len(silent) <= len(told) / 1000

@@ -8,22 +8,17 @@ from confluent_kafka.admin import AdminClient
 
 from stack.harness import Stack
 from tests.kit.consumed import place_of
-from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.progress import acked, await_more, given, read_all
+from tests.kit.running import Run, bootstrap, switchyard
 from tests.kit.waiting import until
-from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, given, led_from
+from tests.system.conftest import bound_run
+from tests.system.watching import assert_ascending
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/absence", "ha_core/plan/migration/aging.py")]
 PARTITIONS = 3
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Run:
-    """A user bound to east, with a topic there and nowhere else."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "86400000"})
-    bind(stack, name, "east")
-    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
-    return make_run(stack, user=name)
+run = bound_run(PARTITIONS, {"retention.ms": "86400000"}, led=True)
 
 
 def expire(stack: Stack, name: str, ends: dict[int, int]) -> None:
@@ -42,9 +37,7 @@ def clusters_with(stack: Stack, name: str) -> set[str]:
     }
 
 
-def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cut(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cut(run: Run, name: str) -> None:
     # Given a topic that has moved under load, and a group that is past its cuts
     producer = run.start("confluent-producer", "w", name, rate=100, idempotence="on")
     member = run.start("confluent-consumer", "r", name, group=name, commit="batch")
@@ -59,25 +52,24 @@ def test_the_origin_topic_is_deleted_under_load_once_its_readers_are_past_the_cu
         "the member is past the cut in every partition",
     )
     # When it is aged while its old log still holds records
-    held = switchyard(stack, "age", name, "--delete-origin")
+    held = switchyard(run.stack, "age", name, "--delete-origin")
     # Then it is kept
     assert {block["reason"] for extent in held["extents"] for block in extent["blocks"]} >= {"held"}
-    assert clusters_with(stack, name) == {"east", "west"}
+    assert clusters_with(run.stack, name) == {"east", "west"}
     # When retention has deleted them, and it is aged
-    expire(stack, name, cut)
+    expire(run.stack, name, cut)
     until(
-        lambda: all(extent["aged"] for extent in switchyard(stack, "age", name, "--dry-run")["extents"]), "all is aged"
+        lambda: all(extent["aged"] for extent in switchyard(run.stack, "age", name, "--dry-run")["extents"]),
+        "all is aged",
     )
-    aged = switchyard(stack, "age", name, "--delete-origin")
-    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
-    member.wait_for(member.count("delivered") + 100, "delivered")
+    aged = switchyard(run.stack, "age", name, "--delete-origin")
+    await_more(100, producer, member)
     # Then its old topic is deleted, and clients have noticed nothing
     assert aged["deleted"] == {"east": [name]}
-    assert clusters_with(stack, name) == {"west"}
+    assert clusters_with(run.stack, name) == {"west"}
     producer.stop()
     promised = {ack.value for ack in acked(producer)}
-    until(lambda: {record.value for record in given(member)} >= promised, "all is read")
-    member.stop()
+    read_all(promised, member)
     assert_ascending(member)
     assert len({record.value for record in given(member)}) == len(given(member))
     assert_readers_below_the_cut_resume_at_it(run, name, cut)

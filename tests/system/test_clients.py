@@ -14,6 +14,7 @@ from ha_core.operations.engine.environment import EnvironmentSettings, connect
 from stack.clients.kinds import COMPRESSIONS, CONSUMERS, PRODUCERS, knows
 from stack.harness import Stack
 from stack.history.events import ClientStopped, Committed, Delivered, TransactionEnded
+from tests.kit.progress import await_records
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bootstrap, create_topic
 from tests.system.conftest import MakeRun
 
@@ -21,7 +22,10 @@ pytestmark = pytest.mark.stack
 SEEKERS = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer")
 
 
-@pytest.fixture(params=["directly", "through-gateways"])
+VALIDATING_THE_KIT = pytest.mark.long("stack/clients", "stack/history")
+
+
+@pytest.fixture(params=[pytest.param("directly", marks=VALIDATING_THE_KIT), "through-gateways"])
 def run(request: pytest.FixtureRequest, stack: Stack, make_run: MakeRun, name: str) -> Run:
     """Clients of their own user, and a topic in cluster east named after the test."""
     create_topic(bootstrap(stack, "east"), name)
@@ -34,18 +38,13 @@ def test_every_consumer_reads_what_every_producer_wrote(run: Run, name: str, com
     reading = [kind for kind in CONSUMERS if knows(kind, compression)]
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in reading]
     # When producers of every such kind write with it
-    writing = [kind for kind in PRODUCERS if knows(kind, compression)]
-    producers = [
-        run.start(kind, f"w-{kind}", name, compression=compression, count=150, rate=150, size_bytes=200)
-        for kind in writing
-    ]
-    for producer in producers:
-        producer.wait_for(150, "acknowledged")
+    written = {"compression": compression, "count": 150, "rate": 150, "size_bytes": 200}
+    producers = [run.start(kind, f"w-{kind}", name, **written) for kind in PRODUCERS if knows(kind, compression)]
+    await_records(150, *producers)
     run.finish(producers, consumers)
     # Then every group has got every record, once
-    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in reading], redelivery="never")
-    assert result.sound, str(result)
-    assert result.acknowledged == 150 * len(writing)
+    result = run.assert_sound(name, complete=[f"{name}-{kind}" for kind in reading], redelivery="never")
+    assert result.acknowledged == 150 * len(producers)
     assert all(isinstance(client.history().clients[client.name][-1], ClientStopped) for client in run.clients)
 
 
@@ -63,8 +62,7 @@ def test_a_group_loses_no_record_when_a_member_is_killed_and_replaced(run: Run, 
     second.wait_for(100, "delivered")
     run.finish([producer], [second])
     # Then the group has got everything
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert any(isinstance(event, Committed) for event in second.history().clients["r2"])
 
 
@@ -99,10 +97,8 @@ def test_read_committed_readers_get_no_aborted_record_and_other_readers_get_all(
     ended = [event for event in writer.history().clients["w"] if isinstance(event, TransactionEnded)]
     committed = 10 * sum(event.outcome == "committed" for event in ended)
     assert 0 < committed < 200
-    result = run.verdict(
-        name, complete=[f"{name}-dirty", *(f"{name}-{kind}" for kind in CONSUMERS)], redelivery="never"
-    )
-    assert result.sound, str(result)
+    groups = [f"{name}-dirty", *(f"{name}-{kind}" for kind in CONSUMERS)]
+    run.assert_sound(name, complete=groups, redelivery="never")
     assert [client.count("delivered") for client in clean] == [committed] * len(clean)
 
 
@@ -127,11 +123,7 @@ def test_a_consumer_seeks_to_the_beginning_to_a_time_to_an_offset_and_to_the_end
         seek.partition(":")[0]: [e.value for e in next(iter(r.history().clients.values())) if isinstance(e, Delivered)]
         for seek, r in readers.items()
     }
-    assert {seek: len(values) for seek, values in found.items()} == {
-        "beginning": 70,
-        "timestamp": 30,
-        "offset": 70,
-        "end": 0,
-    }
+    counts = {seek: len(values) for seek, values in found.items()}
+    assert counts == {"beginning": 70, "timestamp": 30, "offset": 70, "end": 0}
     assert {value.split("-")[0] for value in found["timestamp"]} == {"after"}
-    assert run.verdict(name, complete=["r-beginning", "r-offset"], redelivery="never").sound
+    run.assert_sound(name, complete=["r-beginning", "r-offset"], redelivery="never")

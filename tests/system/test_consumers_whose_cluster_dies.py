@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,11 +14,10 @@ from ha_core.wire import ApiKey
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import Revoked
-from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.progress import await_more, await_records
+from tests.kit.running import Run, switchyard
 from tests.kit.stacks import own_stack
-from tests.kit.waiting import until
-from tests.system.conftest import MakeRun
-from tests.system.watching import led_from
+from tests.system.conftest import bound_run
 
 pytestmark = [
     pytest.mark.stack,
@@ -32,14 +30,7 @@ OUTAGE_S = 6.0
 stack = own_stack()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there; east is restarted afterwards."""
-    create_topic(bootstrap(stack, "east"), name)
-    bind(stack, name, "east")
-    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
-    yield make_run(stack, user=name)
-    stack.restart("cluster/east")
+run = bound_run(east_dies=True)
 
 
 class Told:
@@ -80,8 +71,7 @@ def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_the
     # Given a member of a group of each kind, which commits while it reads, and recorded facts of their cluster
     writer = run.start("confluent-producer", "w", name, rate=50)
     members = [run.start(f"{kind}-consumer", kind, name, group=f"{name}-{kind}") for kind in KINDS]
-    for member in members:
-        member.wait_for(100, "delivered")
+    await_records(100, *members)
     switchyard(stack, "facts", "record")
     told = Told(stack, name)
     # When the cluster dies, and some time later its clients are moved by force
@@ -102,7 +92,4 @@ def test_consumers_of_a_dead_cluster_keep_their_partitions_and_read_on_where_the
     assert told.all == {(0, (0, 1, 2))}
     assert {member.name: revoked(member, died, moved) for member in members} == {kind: [] for kind in KINDS}
     # And all clients go on
-    wanted = [(writer, writer.count("acknowledged") + 100, "acknowledged")]
-    wanted += [(member, member.count("delivered") + 100, "delivered") for member in members]
-    for client, count, what in wanted:
-        client.wait_for(count, what, timeout_s=60)
+    await_more(100, writer, *members, timeout_s=60)

@@ -6,20 +6,18 @@ import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ha_core.kafka.admin import Admin
 from ha_core.model import SwitchOperation
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.health import lacking
-from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.proposal.requests import make_request
-from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.clients import produce
 from tests.kit.consumed import place_of
-from tests.kit.mirroring import Copiers, await_copies
+from tests.kit.mirroring import await_copies
+from tests.kit.moving import copiers_of, linked, moved
 from tests.kit.running import bind, bootstrap, create_topic
 from tests.kit.stacks import operator
 
@@ -36,14 +34,9 @@ def topic(stack: Stack, environment: Environment, name: str) -> str:
     create_topic(bootstrap(stack, "east"), name, 1)
     bind(stack, name, "east")
     produce({"bootstrap.servers": bootstrap(stack, "east")}, name, RECORDS)
-    operation = engine.start(environment, plan_link(environment, link_request([name], "east", "west", "a standby")))
-    assert engine.resume(environment, operation.id).result == "succeeded"
-    clusters = environment.store.load().clusters
-    admins = {cluster: Admin(clusters[cluster]) for cluster in ("east", "west")}
-    with Copiers(environment.store, admins, {name: 1}) as copiers, await_copies(copiers, name, "west"):
+    linked(environment, name)
+    with copiers_of(environment, {name: 1}) as copiers, await_copies(copiers, name, "west"):
         pass
-    for admin in admins.values():
-        admin.close()
     delete(stack, "west", name, 1 + GONE)  # the copy begins with its copier's marker
     return name
 
@@ -99,19 +92,18 @@ def test_a_switch_to_a_copy_that_begins_later_leaves_the_missing_records_to_the_
     (verdict,) = [one for one in proposal.verdicts if one.code == "copy-begins-later"]
     assert (verdict.level, verdict.number, verdict.unit) == ("warning", GONE, "records")
     # When the topic is switched
-    moved = engine.start(environment, proposal)
-    assert engine.resume(environment, moved.id).result == "succeeded"
+    report = moved(environment, proposal)
+    assert report.result == "succeeded"
     # Then a reader from the beginning gets all records, at their offsets
     assert read_all(stack, topic, topic) == list(range(RECORDS))
     extents = environment.store.load().topics[topic].partitions[0]
     assert [(one.cluster, one.start) for one in extents] == [("east", 0), ("west", GONE), ("west", RECORDS)]
-    ended = environment.operation(moved.id)
+    ended = environment.operation(report.operation)
     assert isinstance(ended, SwitchOperation)
     assert ended.evidence.gone_from_copies == {topic: GONE}
     assert f"west had deleted {GONE} records of {topic} that east has" in ended.result
     # And again after the topic is switched back
     back = make_request([f"{kind}:{topic}"], "west", "east", reason="drill", include_other_users=True)
-    returned = engine.start(environment, plan(environment, back))
-    assert engine.resume(environment, returned.id).result == "succeeded"
+    assert moved(environment, back).result == "succeeded"
     assert read_all(stack, topic, topic) == list(range(RECORDS))
     assert environment.store.load().topics[topic].clusters == {"east"}

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from stack.harness import Stack
+from tests.kit.progress import await_more
 from tests.kit.running import Run, bootstrap, create_topic
 from tests.kit.stacks import own_stack
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, seeded
 from tests.system.migrating import PARTITIONS, Migration
 from tests.system.watching import assert_no_client_has_failed, leaders
 
@@ -40,12 +41,7 @@ between or without.
 stack = own_stack()
 
 
-@pytest.fixture
-def chance(request: pytest.FixtureRequest) -> random.Random:
-    """Random instants; the seed is printed, and taken from CROSSING_SEED to see the same again."""
-    seed = int(os.environ.get("CROSSING_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"{request.node.name}: CROSSING_SEED={seed}")
-    return random.Random(seed)
+chance = seeded("CROSSING_SEED")
 
 
 class Load:
@@ -66,17 +62,12 @@ class Load:
 
     def goes_on(self) -> None:
         """All clients are served."""
-        given = self.consumer.count("delivered")
-        for producer in self.producers:
-            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
-        self.consumer.wait_for(given + 50, "delivered")
+        await_more(50, *self.producers, self.consumer)
 
     def assert_sound(self) -> None:
         """The end: no record lost, duplicated, reordered or renumbered, and no client got an error."""
         self.run.finish(self.producers, [self.consumer])
-        result = self.run.verdict(self.topic, complete=[self.topic])
-        print(result)
-        assert result.sound, str(result)
+        self.run.assert_sound(self.topic, complete=[self.topic])
         assert_no_client_has_failed(self.run.clients)
 
 

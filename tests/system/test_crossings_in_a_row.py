@@ -9,11 +9,12 @@ import pytest
 from stack.clients.kinds import CONSUMERS
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
+from tests.kit.progress import acked, await_more, await_records, given
 from tests.kit.running import Run
 from tests.kit.waiting import until
 from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given
+from tests.system.watching import assert_ascending, assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,
@@ -32,21 +33,18 @@ def test_new_readers_after_each_crossing_get_every_record_once_at_its_acknowledg
 ) -> None:
     # Given producers at work
     producers = [run.start("confluent-producer", f"w{number}", name, **PIPELINED) for number in range(2)]
-    for producer in producers:
-        producer.wait_for(100, "acknowledged")
+    await_records(100, *producers)
     # When the topic crosses over there and back twice, and a fresh group begins to read before each time and at the end
     readers: list[ClientProcess] = []
     for stage, kind in enumerate(_kinds()):
         readers.append(run.start(kind, f"r{stage}", name, group=f"{name}-{stage}"))
         if stage + 1 < len(WAY):
             _cross(stack, name, (WAY[stage], WAY[stage + 1]), tmp_path)
-        for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        await_more(50, *producers)
         _caught_up(readers[-1], producers)
     run.finish(producers, readers)
     # Then every reader was given every record once, in order, and at the offset that its producer was told
-    result = run.verdict(name, complete=[f"{name}-{stage}" for stage in range(len(WAY))], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[f"{name}-{stage}" for stage in range(len(WAY))], redelivery="never")
     assert_no_client_has_failed(run.clients)
     told = {ack.value: (ack.partition, ack.offset) for producer in producers for ack in acked(producer)}
     known = {value: place for value, place in told.items() if place[1] >= 0}

@@ -10,8 +10,10 @@ import pytest
 
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from stack.history.events import Assigned, LibraryRemark
+from stack.history.events import Assigned
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, switchyard
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/move/dependents.py", "ha_core/kafka/adoption.py")]
 RATE = 40
@@ -22,8 +24,7 @@ HEARTBEAT_S = 4.0
 
 
 def produce_more(producers: list[ClientProcess]) -> None:
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + MORE, "acknowledged")
+    await_more(MORE, *producers)
 
 
 def migrate(run: Run, topic: str, origin: str, target: str, *more: str) -> dict[str, Any]:
@@ -37,15 +38,12 @@ def assignments(run: Run, name: str, client: str) -> int:
 
 
 @pytest.mark.parametrize("cut", ["predicted", "barrier"])
-def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(
-    cut: str, run: Run, stack: Stack, name: str
-) -> None:
+def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(cut: str, run: Run, name: str) -> None:
     # Given two members of one group, and one of another, at work
     readers = [run.start("confluent-consumer", f"r-{number}", name, group=f"{name}-pair") for number in (1, 2)]
     readers.append(run.start("confluent-consumer", "r-batch", name, group=f"{name}-batch", commit="batch"))
     producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
-    for reader in readers:
-        reader.wait_for(20, "delivered")
+    await_records(20, *readers)
     produce_more(producers)
     before = {reader.name: assignments(run, name, reader.name) for reader in readers}
     # When the topic migrates to west and back, and takes the groups along
@@ -53,19 +51,15 @@ def test_members_of_dependent_groups_read_each_record_once_without_a_rebalance(
         more = ("--preparation", "3", "--cut", cut) if cut == "predicted" else ("--cut", cut)
         document = migrate(run, name, origin, target, *more)
         assert document["result"] == "succeeded", document
-        (bound,) = switchyard(stack, "bindings", "list", name)["bindings"].values()
+        (bound,) = switchyard(run.stack, "bindings", "list", name)["bindings"].values()
         assert bound["groups"] == {f"{name}-pair": target, f"{name}-batch": target}
         produce_more(producers)
     # Then no member got a new assignment, and every record came once, in order
     time.sleep(HEARTBEAT_S)  # by then each member would know of a rebalance; the first to stop makes one
     assert {reader.name: assignments(run, name, reader.name) for reader in readers} == before
     run.finish(producers, readers)
-    result = run.verdict(name, complete=[f"{name}-pair", f"{name}-batch"], redelivery="never")
-    assert result.sound, str(result)
-    fatal = [
-        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
-    ]
-    assert fatal == []
+    run.assert_sound(name, complete=[f"{name}-pair", f"{name}-batch"], redelivery="never")
+    assert_no_client_has_failed(run.clients)
 
 
 def test_a_dependent_group_that_rebalances_during_its_move_reads_everything(run: Run, stack: Stack, name: str) -> None:
@@ -87,5 +81,4 @@ def test_a_dependent_group_that_rebalances_during_its_move_reads_everything(run:
     assert switchyard(stack, "bindings", "list", name)["bindings"][name]["groups"] == {group: "west"}
     produce_more([producer])
     run.finish([producer], readers)
-    result = run.verdict(name, complete=[group])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[group])

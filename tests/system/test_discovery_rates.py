@@ -11,6 +11,8 @@ import yaml
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit.own_gateway import OwnGateway
 from tests.kit.running import bootstrap, create_topic
@@ -26,14 +28,8 @@ stack = own_stack({"east": "3.9.2"}, gateways=0)
 
 
 def settings(gateway: OwnGateway, user: str) -> dict[str, str | int | float | bool]:
-    return {
-        "bootstrap.servers": gateway.bootstrap,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": user,
-        "sasl.password": USERS[user],
-        "log_level": 0,
-    }
+    account = client_settings(SecurityProfile("PLAIN", user, USERS[user]))
+    return {"bootstrap.servers": gateway.bootstrap, "log_level": 0, **account}
 
 
 def asks(admin: AdminClient, times: int) -> float:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,12 +16,13 @@ from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.progress import acked, await_more, await_records, given, read_all
+from tests.kit.running import CommandFailedError, Run, bootstrap, switchyard
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
-from tests.system.conftest import MakeRun
+from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS
-from tests.system.watching import acked, assert_ascending, given, led_from
+from tests.system.watching import assert_ascending
 
 pytestmark = [
     pytest.mark.stack,
@@ -38,15 +37,7 @@ RATE = 100
 stack = own_stack()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic only there; east is restarted afterwards in any case."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS, **{"retention.ms": "86400000"})
-    bind(stack, name, "east")
-    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
-    yield make_run(stack, user=name)
-    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
-        stack.restart("cluster/east")
+run = bound_run(PARTITIONS, {"retention.ms": "86400000"}, east_dies=True)
 
 
 def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess, ClientProcess]:
@@ -54,22 +45,17 @@ def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess, ClientPr
     producer = run.start("confluent-producer", f"w-{name[-20:]}", name, rate=RATE, idempotence="on")
     member = run.start("confluent-consumer", f"m-{name[-20:]}", name, group=name, commit="batch")
     reader = run.start("confluent-consumer", f"r-{name[-20:]}", name, seek="beginning")
-    producer.wait_for(200, "acknowledged")
-    for consumer in (member, reader):
-        consumer.wait_for(100, "delivered")
+    await_records(200, producer)
+    await_records(100, member, reader)
     switchyard(run.stack, "facts", "record")
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    await_more(200, producer)
     return producer, member, reader
-
-
-def migrate(run: Run, name: str, unread: str) -> dict[str, Any]:
-    words = ("--from", "east", "--to", "west", "--unread", unread, "--groups", "--reason", "rack fire", "--yes")
-    return switchyard(run.stack, "migrate-from-fault", name, *words)
 
 
 def migrate_from_fault(run: Run, name: str, unread: str) -> None:
     """:raises AssertionError: it did not succeed."""
-    document = migrate(run, name, unread)
+    words = ("--from", "east", "--to", "west", "--unread", unread, "--groups", "--reason", "rack fire", "--yes")
+    document = switchyard(run.stack, "migrate-from-fault", name, *words)
     assert document["result"] == "succeeded", document
 
 
@@ -86,9 +72,8 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
 ) -> None:
     producer, member, reader = at_work(run, name)
     stack.kill("cluster/east")
-    document = migrate(run, name, "wait")
-    assert document["result"] == "succeeded"
-    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged")
+    migrate_from_fault(run, name, "wait")
+    await_more(300, producer)
 
     # While east is away, readers below the cut get nothing, and none jumps over it
     cut = cuts(run, name)
@@ -100,17 +85,13 @@ def test_producers_continue_at_once_and_records_of_a_returned_cluster_are_read_i
     assert {partition["outcome"] for partition in checked["returned"]} == {"whole"}
     assert sum(partition["beyond"] for partition in checked["returned"]) > 0
     assert cuts(run, name) == cut
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    await_more(200, producer)
     producer.stop()
 
     # Then its records are read in their place, then what west has; late produce never got there
     east = held_by(run, name, "east")
     promised = {ack.value for ack in acked(producer) if ack.offset >= 0}
-    for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised | east, "all is read")  # type: ignore[misc]
-        consumer.stop()
-    assert_ascending(reader)
-    assert_one_record_per_offset(member)
+    assert_all_is_read(promised | east, reader, member)
     places = {ack.value: (ack.partition, ack.offset) for ack in acked(producer) if ack.offset >= 0}
     read = {record.value: (record.partition, record.offset) for record in given(reader)}
     # Records that east had appended at its death and west got again have two offsets: the first was never acknowledged
@@ -130,22 +111,17 @@ def assert_one_record_per_offset(member: ClientProcess) -> None:
 
 def assert_all_is_read(promised: set[str], reader: ClientProcess, member: ClientProcess) -> None:
     """Both get these records, each at its offset, and end."""
-    for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all is read")  # type: ignore[misc]
-        consumer.stop()
+    read_all(promised, reader, member)
     assert_ascending(reader)
     assert_one_record_per_offset(member)
 
 
-def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait_for_it(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait_for_it(run: Run, name: str) -> None:
     # Given clients at work, whose cluster dies
     producer, member, reader = at_work(run, name)
-    stack.kill("cluster/east")
+    run.stack.kill("cluster/east")
     # When one of three partitions is moved by force
-    document = migrate(run, f"{name}:1", "wait")
-    assert document["result"] == "succeeded"
+    migrate_from_fault(run, f"{name}:1", "wait")
     cut = cuts(run, name)
     # Then the target gets writes for that partition only
     assert set(cut) == {1}
@@ -157,8 +133,8 @@ def test_single_partitions_of_a_dead_cluster_go_on_elsewhere_and_the_others_wait
     # When the others follow, and the cluster is back
     migrate_from_fault(run, name, "wait")
     assert cuts(run, name) == {**cuts(run, name), **cut}
-    stack.restart("cluster/east")
-    checked = switchyard(stack, "origins", "check", name)
+    run.stack.restart("cluster/east")
+    checked = switchyard(run.stack, "origins", "check", name)
     # Then all records are read, each at its offset
     assert {partition["partition"]: partition["outcome"] for partition in checked["returned"]} == dict.fromkeys(
         range(PARTITIONS), "whole"
@@ -177,8 +153,7 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     stack.kill("cluster/east")
     migrate_from_fault(run, name, "skip")
     # Then readers go on in the new cluster
-    for consumer in (member, reader):
-        consumer.wait_for(consumer.count("delivered") + 200, "delivered")
+    await_more(200, member, reader)
     cut = cuts(run, name)
     # When the old one returns
     stack.restart("cluster/east")
@@ -188,40 +163,35 @@ def test_readers_that_skip_continue_in_the_new_cluster_and_stay_there_when_the_o
     producer.stop()
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
     assert_all_is_read(promised, reader, member)
-    # And skipped records are served on request
-    # After the request, readers from the beginning get the skipped records
+    # And after the request, readers from the beginning get the skipped records
     switchyard(stack, "origins", "check", name, "--serve-skipped")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
-    whole.wait_for(1, "delivered")
-    until(lambda: {record.value for record in given(whole)} >= held_by(run, name, "east") | promised, "all is read")
-    whole.stop()
+    read_all(held_by(run, name, "east") | promised, whole)
     assert_ascending(whole)
 
 
-def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_the_loss(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_the_loss(run: Run, name: str) -> None:
     # Given clients at work, whose cluster has died, and returned without its logs
     producer, member, reader = at_work(run, name)
-    stack.kill("cluster/east")
+    run.stack.kill("cluster/east")
     migrate_from_fault(run, name, "wait")
-    for log in Path(stack.dir).glob(f"**/cluster-east*/data/{name}-*"):
+    for log in Path(run.stack.dir).glob(f"**/cluster-east*/data/{name}-*"):
         shutil.rmtree(log)
-    stack.restart("cluster/east")
+    run.stack.restart("cluster/east")
     # When it is checked
     with pytest.raises(CommandFailedError) as lost:
-        switchyard(stack, "origins", "check", name)
+        switchyard(run.stack, "origins", "check", name)
     # Then the loss is counted, and no reader skips it
     assert lost.value.code == ATTENTION
     assert lost.value.document["result"] == "less"
     assert sum(partition["missing"] for partition in lost.value.document["returned"]) >= 200
     cut = cuts(run, name)
     before = len(given(reader))
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    await_more(200, producer)
     assert len(given(reader)) == before
     assert all(record.offset < cut[record.partition] for record in given(member))
     # When the operator accepts it
-    accepted = switchyard(stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
+    accepted = switchyard(run.stack, "origins", "check", name, "--accept-loss", "--reason", "restored elsewhere")
     # Then readers go on in the new cluster
     assert {partition["outcome"] for partition in accepted["returned"]} == {"accepted"}
     producer.stop()
@@ -229,45 +199,37 @@ def test_readers_of_a_cluster_that_returns_empty_wait_until_an_operator_accepts_
     assert_all_is_read(promised, reader, member)
 
 
-def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_removed(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_removed(run: Run, name: str) -> None:
     # Given readers that wait for a dead cluster
     producer, member, reader = at_work(run, name)
-    stack.kill("cluster/east")
+    run.stack.kill("cluster/east")
     migrate_from_fault(run, name, "wait")
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     cut = cuts(run, name)
     assert all(record.offset < cut[record.partition] for consumer in (member, reader) for record in given(consumer))
     words = ("origins", "give-up", "east", name, "--reason", "the hall has burnt down")
     # When it is given up
-    counted = switchyard(stack, *words, "--dry-run")
-    given_up = switchyard(stack, *words, "--yes")
-    # Then the loss is what was counted before
-    # The loss was counted before: the known records, and the unknown ones up to the cut
+    counted = switchyard(run.stack, *words, "--dry-run")
+    given_up = switchyard(run.stack, *words, "--yes")
+    # Then the loss was counted before: the known records, and the unknown ones up to the cut
     assert {extent["partition"]: extent["end"] for extent in counted["extents"]} == cut
     assert counted["known_lost"] == sum(extent["known_end"] for extent in counted["extents"]) >= 200
     assert counted["most_lost"] == sum(cut.values())
     assert {group["group"] for group in counted["groups"]} == {name}
     assert (given_up["result"], given_up["extents"]) == ("succeeded", counted["extents"])
     # Readers resume at the target's start, and miss none of its records
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     producer.stop()
-    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
+    assert_all_is_read({ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}, reader, member)
     for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= promised, "all of west is read")  # type: ignore[misc]
-        consumer.stop()
         behind = [record for record in given(consumer) if record.offset >= cut[record.partition]]
         assert {p: min(record.offset for record in behind if record.partition == p) for p in cut} == cut
-    assert_ascending(reader)
-    assert_one_record_per_offset(member)
-
     # When nothing refers to it any more, it can be removed; even if it comes back, it is not served
-    with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
+    with connect(EnvironmentSettings(run.stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
         registered.remove_cluster(environment, "east", force=True)  # other tests may have left topics there
-        registered.add_cluster(environment, "east", bootstrap(stack, "east"), default=True)
-        stack.restart("cluster/east")
+        registered.add_cluster(environment, "east", bootstrap(run.stack, "east"), default=True)
+        run.stack.restart("cluster/east")
         assert check_origins(environment, [name]).found == ()
     west = held_by(run, name, "west")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
@@ -282,13 +244,3 @@ def nothing_refers_to_east(environment: Environment) -> None:
     users = sorted(environment.store.load().bindings)
     bindings = ", ".join(f"{user}: {{cluster: west}}" for user in users)
     apply_bindings(environment, plan_bindings(environment, parse(f"bindings: {{{bindings}}}", "all.yaml")))
-
-
-def test_migrate_from_fault_out_of_a_cluster_that_answers_is_refused_without_force(
-    run: Run, stack: Stack, name: str
-) -> None:
-    with pytest.raises(CommandFailedError, match="--force") as refused:
-        migrate(run, name, "wait")
-
-    assert refused.value.code == 2
-    assert run.cuts([name]) == ()

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import re
 import signal
 import time
-import urllib.request
 
 import pytest
 
@@ -17,7 +15,8 @@ from ha_core.plan.engine.revision import FINAL
 from ha_core.store.zookeeper import connect
 from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
-from stack.history.events import Delivered, Failed, LibraryRemark
+from stack.history.events import Delivered
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import (
     ZOOKEEPER_ROOT,
     CommandFailedError,
@@ -27,8 +26,9 @@ from tests.kit.running import (
 )
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
+from tests.system.conftest import seeded
 from tests.system.interrupting import Command, looking
-from tests.system.watching import client_id_at
+from tests.system.watching import assert_no_client_has_failed, client_id_at, metrics_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak]
 RATE = 100
@@ -38,12 +38,7 @@ LONGER_THAN_A_SESSION_S = 8.0
 stack = own_stack()
 
 
-@pytest.fixture
-def chance(request: pytest.FixtureRequest) -> random.Random:
-    """Random instants; the seed is printed, and taken from FAULT_SEED to see the same again."""
-    seed = int(os.environ.get("FAULT_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"{request.node.name}: FAULT_SEED={seed}")
-    return random.Random(seed)
+chance = seeded("FAULT_SEED")
 
 
 class Work:
@@ -60,11 +55,7 @@ class Work:
             run.start("confluent-consumer", f"r{number}", self.topic, group=self.topic, client_id=ids[number - 1])
             for number in (1, 2)
         ]
-        for client, what in (
-            *((producer, "acknowledged") for producer in self.producers),
-            *((consumer, "delivered") for consumer in self.consumers),  # each of both: the group is at rest
-        ):
-            client.wait_for(30, what)
+        await_records(30, *self.producers, *self.consumers)  # both consumers: the group is at rest
 
     def _producer(self, kind: str, gateway: int, client_id: str) -> ClientProcess:
         options = {"rate": RATE, "idempotence": "on", "client_id": client_id}
@@ -76,22 +67,15 @@ class Work:
     def goes_on(self) -> None:
         """All clients are served again."""
         before = self.delivered()
-        for producer in self.producers:
-            producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+        await_more(50, *self.producers)
         until(lambda: self.delivered() > before + 50, "the group was given more")
 
     def assert_sound(self, stack: Stack) -> None:
         """The end: no record lost, duplicated, reordered or renumbered; no error shown; no lock or fence left."""
         self.run.finish(self.producers, self.consumers)
-        result = self.run.verdict(self.topic, complete=[self.topic])
-        assert result.sound, str(result)
-        assert result.acknowledged > 0
-        events = [event for known in history_of(self.run.clients).clients.values() for event in known]
-        assert [
-            event for event in events if isinstance(event, Failed) or (isinstance(event, LibraryRemark) and event.fatal)
-        ] == []
+        assert self.run.assert_sound(self.topic, complete=[self.topic]).acknowledged > 0
+        assert_no_client_has_failed(self.run.clients)
         assert_nothing_stands(stack, self.topic)
-        print(result)
 
 
 def assert_nothing_stands(stack: Stack, user: str) -> None:
@@ -132,11 +116,8 @@ def repeated(stack: Stack, arguments: tuple[str, ...]) -> str:
 
 def refusals(stack: Stack, gateway: int, cause: str) -> float:
     """Number of requests that a gateway has refused for that cause."""
-    url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
-        text = answer.read().decode()
-    return sum(float(count) for count in re.findall(rf'refusals_total{{cause="{cause}"}} (\S+)', text))
+    counter = re.findall(rf'refusals_total{{cause="{cause}"}} (\S+)', metrics_of(stack, gateway))
+    return sum(float(count) for count in counter)
 
 
 def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
@@ -151,30 +132,28 @@ def ends(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
         consumer.close()
 
 
-def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(
-    stack: Stack, run: Run, name: str, chance: random.Random
-) -> None:
+def test_a_gateway_killed_at_any_instant_of_a_switch_loses_nothing(run: Run, name: str, chance: random.Random) -> None:
     # Given clients at work
-    work = Work(stack, run, java=True)
+    work = Work(run.stack, run, java=True)
 
     for origin, target, number in (("east", "west", chance.choice((1, 2))), ("west", "east", chance.choice((1, 2)))):
         # When they are moved there and back, and a gateway is killed at a random instant of each move
-        command = Command(stack, name, origin, target)
+        command = Command(run.stack, name, origin, target)
         command.operation()
         delay_s = chance.uniform(0, 0.4)
         with run.fault(f"gateway/{number} killed"):
             time.sleep(delay_s)
-            stack.kill(f"gateway/{number}")
+            run.stack.kill(f"gateway/{number}")
             result = command.result()
             print(f"gateway/{number} killed {delay_s:.3f} s after the move began: {result}")
             work.goes_on()
             if result != "succeeded":
                 assert result == "undone"
                 run.switch(origin, target)
-            stack.restart(f"gateway/{number}")
+            run.stack.restart(f"gateway/{number}")
         work.goes_on()
     # Then they have lost nothing
-    work.assert_sound(stack)
+    work.assert_sound(run.stack)
     assert {extent.target for extent in run.cuts([name])} == {"east", "west"}
 
 
@@ -214,69 +193,63 @@ def test_a_killed_switch_command_is_ended_by_the_gateways_and_can_be_repeated(
     work.assert_sound(stack)
 
 
-def test_a_switch_command_killed_at_any_instant_can_be_resumed(
-    stack: Stack, run: Run, name: str, chance: random.Random
-) -> None:
+def test_a_switch_command_killed_at_any_instant_can_be_resumed(run: Run, name: str, chance: random.Random) -> None:
     # Given clients at work
-    work = Work(stack, run)
+    work = Work(run.stack, run)
     # When the command of their move is killed at a random instant, and its operation is resumed
-    command = Command(stack, name, "east", "west")
+    command = Command(run.stack, name, "east", "west")
     operation = command.operation()
     delay_s = chance.uniform(0, 0.5)
     time.sleep(delay_s)
     command.signal(signal.SIGKILL)
     killed = command.result()
-    result = repeated(stack, ("resume", operation))
+    result = repeated(run.stack, ("resume", operation))
     print(f"killed {delay_s:.3f} s after the move began: {killed}; resumed: {result}")
     # Then it has ended, and clients have lost nothing
     assert result in {"succeeded", "undone"}
     if result == "undone":
-        assert_nothing_stands(stack, name)
+        assert_nothing_stands(run.stack, name)
         run.switch("east", "west")
     work.goes_on()
 
-    work.assert_sound(stack)
+    work.assert_sound(run.stack)
     assert {cut.target for cut in run.cuts([name])} == {"west"}
 
 
-def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_wakes(
-    stack: Stack, run: Run, name: str
-) -> None:
+def test_a_gateway_paused_past_its_session_writes_nothing_to_the_origin_when_it_wakes(run: Run, name: str) -> None:
     # Given clients at work
-    work = Work(stack, run, java=True)
-    refused_before = refusals(stack, 1, "lease")
+    work = Work(run.stack, run, java=True)
+    refused_before = refusals(run.stack, 1, "lease")
 
     with run.fault("gateway/1 asleep"):
         # When a gateway is stopped while they are moved, and for longer than its session
-        stack.pause("gateway/1")
+        run.stack.pause("gateway/1")
         assert run.switch("east", "west", drain_timeout="30")["result"] == "succeeded"
-        at_the_cut = ends(stack, "east", name)
-        stack.resume("gateway/1")
+        at_the_cut = ends(run.stack, "east", name)
+        run.stack.resume("gateway/1")
         work.goes_on()
     # Then it has refused its requests, and written nothing
-    assert refusals(stack, 1, "lease") > refused_before
-    assert ends(stack, "east", name) == at_the_cut
-    work.assert_sound(stack)
-    assert ends(stack, "east", name) == at_the_cut
+    assert refusals(run.stack, 1, "lease") > refused_before
+    assert ends(run.stack, "east", name) == at_the_cut
+    work.assert_sound(run.stack)
+    assert ends(run.stack, "east", name) == at_the_cut
 
 
-def test_a_gateway_paused_while_the_cut_is_published_follows_it_when_it_wakes(
-    stack: Stack, run: Run, name: str
-) -> None:
+def test_a_gateway_paused_while_the_cut_is_published_follows_it_when_it_wakes(run: Run, name: str) -> None:
     # Given clients at work
-    work = Work(stack, run)
+    work = Work(run.stack, run)
     late = 0
 
     for number, (origin, target) in enumerate((("east", "west"), ("west", "east")) * 3):
         gateway = number % 2 + 1
         # When they are moved, and a gateway is stopped while the cut is published
-        late += _asleep_at_the_cut(stack, run, work, (origin, target), gateway)
+        late += _asleep_at_the_cut(run.stack, run, work, (origin, target), gateway)
         work.goes_on()
         if late == 2:
             break
     # Then it has followed after its resume, and clients have lost nothing
     assert late == 2, "no gateway was ever at the revision of the fence while the cut was published"
-    work.assert_sound(stack)
+    work.assert_sound(run.stack)
 
 
 def _asleep_at_the_cut(stack: Stack, run: Run, work: Work, route: tuple[str, str], gateway: int) -> bool:
@@ -314,11 +287,10 @@ def test_a_switch_during_a_rebalance_does_not_wait_for_the_rebalance(stack: Stac
     document = run.switch("east", "west")
     # Then that succeeds, and the group gets everything
     assert document["result"] == "succeeded"
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     run.finish([producer], consumers)
 
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert_nothing_stands(stack, name)
 
 

@@ -17,12 +17,24 @@ from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import RunningPlatform, counted, create_topic, gateway_connection, logs_in, metric, soon
+from tests.kit.platform import (
+    PASSWORD,
+    RunningPlatform,
+    counted,
+    create_topic,
+    gateway_connection,
+    known_everywhere,
+    logs_in,
+    metric,
+    soon,
+    written,
+)
 from tests.kit.running import switchyard
 from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 GATEWAYS = (0, 1, 2)
+DENIED = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 
 
 stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True)
@@ -39,36 +51,14 @@ def settings(stack: Stack, user: str, password: str) -> dict[str, object]:
     return {"bootstrap.servers": stack.bootstrap, "log_level": 0, "topic.metadata.refresh.interval.ms": 500, **account}
 
 
-def produced(stack: Stack, user: str, topic: str) -> KafkaError | None:
-    """Result of one record."""
-    producer = Producer({**settings(stack, user, "secret-of-the-test"), "message.timeout.ms": 20_000})
-    became: list[KafkaError | None] = []
-    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
-    producer.flush(30)
-    (error,) = became
-    return error
-
-
-PASSWORD = "secret-of-the-test"
-
-
-def test_a_new_user_can_soon_log_in_at_every_gateway(stack: Stack, platform: RunningPlatform) -> None:
-    # Given no user of that name
-    assert not any(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS)
-
-    platform.create_user("fresh", PASSWORD)
-
-    soon(lambda: all(logs_in(stack, number, "fresh", PASSWORD) for number in GATEWAYS), "the new user logs in")
-    assert not any(logs_in(stack, number, "fresh", "another password") for number in GATEWAYS)
-
-
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"])
-def test_a_user_logs_in_by_each_mechanism_that_the_platform_keeps_keys_for(
+def test_a_new_user_can_soon_log_in_at_every_gateway_by_each_mechanism_that_the_platform_keeps_keys_for(
     stack: Stack, platform: RunningPlatform, mechanism: str
 ) -> None:
     user = f"by-{mechanism.lower()}"
+    assert not any(logs_in(stack, number, user, PASSWORD, mechanism) for number in GATEWAYS)
     platform.create_user(user, PASSWORD)
-    soon(lambda: all(logs_in(stack, number, user, PASSWORD, mechanism) for number in GATEWAYS), "the user logs in")
+    soon(lambda: known_everywhere(stack, user, mechanism=mechanism), "the user logs in")
     assert not any(logs_in(stack, number, user, "another password", mechanism) for number in GATEWAYS)
 
 
@@ -76,28 +66,22 @@ def test_a_topic_that_is_granted_can_be_written_and_nothing_else_can(
     stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given a user without rights
-    platform.create_user("writer", PASSWORD)
-    soon(lambda: logs_in(stack, 0, "writer", PASSWORD), "the user logs in")
-    denied = produced(stack, "writer", topic)
-    assert denied is not None
-    assert denied.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    platform.make_known("writer")
+    assert written(stack.bootstrap, "writer", topic) == DENIED
 
     platform.grant("writer", "write", topic)
 
-    soon(lambda: produced(stack, "writer", topic) is None, "the record is written")
-    other = produced(stack, "writer", f"{topic}-other")
-    assert other is not None
-    assert other.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    soon(lambda: written(stack.bootstrap, "writer", topic) is None, "the record is written")
+    assert written(stack.bootstrap, "writer", f"{topic}-other") == DENIED
 
 
 def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
     stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given a consumer that reads a topic with a producer
-    platform.create_user("reader", PASSWORD)
+    platform.make_known("reader")
     rule = platform.grant("reader", "read", topic)
     platform.grant("reader", "read", "reader-", "group", pattern="prefixed")
-    soon(lambda: logs_in(stack, 0, "reader", PASSWORD), "the user logs in")
     writer = Producer({**settings(stack, "admin", stack.users["admin"])})
     own = {"group.id": "reader-1", "auto.offset.reset": "earliest"}
     consumer = Consumer({**settings(stack, "reader", PASSWORD), **own})
@@ -136,8 +120,7 @@ def test_a_reader_is_refused_while_it_reads_when_its_right_is_revoked(
 
 def test_connections_of_a_deleted_user_end_and_it_cannot_log_in(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection to each gateway
-    platform.create_user("leaver", PASSWORD)
-    soon(lambda: all(logs_in(stack, number, "leaver", PASSWORD) for number in GATEWAYS), "the user logs in")
+    platform.make_known("leaver")
     open_ = [gateway_connection(stack, number, "leaver", PASSWORD) for number in GATEWAYS]
 
     platform.delete_user("leaver")
@@ -158,13 +141,12 @@ def test_connections_of_a_deleted_user_end_and_it_cannot_log_in(stack: Stack, pl
 
 def test_a_new_password_is_required_and_ends_no_connection(stack: Stack, platform: RunningPlatform) -> None:
     # Given a user with a connection
-    platform.create_user("changer", PASSWORD)
-    soon(lambda: all(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS), "the user logs in")
+    platform.make_known("changer")
     connection = gateway_connection(stack, 0, "changer", PASSWORD)
 
     platform.set_password("changer", "another-secret")
 
-    soon(lambda: all(logs_in(stack, number, "changer", "another-secret") for number in GATEWAYS), "the new one is good")
+    soon(lambda: known_everywhere(stack, "changer", "another-secret"), "the new one is good")
     assert not any(logs_in(stack, number, "changer", PASSWORD) for number in GATEWAYS)
     connection.call(ApiKey.API_VERSIONS, {}, 0)
     connection.close()
@@ -181,7 +163,7 @@ def test_changes_that_bypass_the_service_are_enforced_soon(stack: Stack, platfor
     with Platform.open(stack.platform["database"]) as registry:
         registry.apply([put(user)], "somebody", "test")
 
-    soon(lambda: all(logs_in(stack, number, "by-command", PASSWORD) for number in GATEWAYS), "the user logs in")
+    soon(lambda: known_everywhere(stack, "by-command"), "the user logs in")
 
 
 def test_a_command_reports_at_how_many_gateways_its_change_is_in_force(stack: Stack, platform: RunningPlatform) -> None:
@@ -201,8 +183,7 @@ def test_a_setting_of_the_platform_limits_a_users_request_rate_until_it_is_delet
     stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given a user without a request rate
-    platform.create_user("impatient", PASSWORD)
-    soon(lambda: all(logs_in(stack, number, "impatient", PASSWORD) for number in GATEWAYS), "the user logs in")
+    platform.make_known("impatient")
     account: dict[str, Any] = settings(stack, "impatient", PASSWORD)
     admin = AdminClient({**account, "topic.metadata.refresh.interval.ms": -1})
 
@@ -228,11 +209,10 @@ def test_a_quota_of_a_user_for_one_topic_throttles_its_producer_there_and_nowher
 ) -> None:
     # Given a user who writes to two topics, with a small quota for one of them
     create_topic(stack, f"{topic}-free")
-    platform.create_user("limited", PASSWORD)
+    platform.make_known("limited")
     platform.grant("limited", "write", topic, pattern="prefixed")
     quota = {"user": "limited", "topic": topic, "producer_byte_rate": 20_000}
     platform.call("POST", "/v1/quotas", {"value": quota, "reason": "test"})
-    soon(lambda: logs_in(stack, 0, "limited", PASSWORD), "the user logs in")
     soon(lambda: all(metric(stack, number, "quotas") > 0 for number in GATEWAYS), "gateways have the quota")
     producer = Producer({**settings(stack, "limited", PASSWORD), "linger.ms": 0, "message.timeout.ms": 60_000})
 

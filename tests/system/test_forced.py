@@ -14,11 +14,12 @@ from stack.clients.recorder import name_in
 from stack.harness import Stack
 from stack.history.checker import check
 from stack.history.history import History, LogDump
+from tests.kit.progress import acked, await_more, await_records, given, read_all
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
-from tests.kit.stacks import own_stack
+from tests.kit.stacks import own_stack, revive
 from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, given, led_from
+from tests.system.watching import assert_ascending, led_from
 
 pytestmark = pytest.mark.stack
 RATE = 100
@@ -34,8 +35,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     bind(stack, name, "east")
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
     yield make_run(stack, user=name)
-    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
-        stack.restart("cluster/east")
+    revive(stack, "cluster/east")
     switchyard(stack, "unmask", "east")
 
 
@@ -43,8 +43,7 @@ def at_work(run: Run, name: str) -> tuple[ClientProcess, ClientProcess]:
     """An idempotent producer and a group of one, past their first records."""
     producer = run.start("confluent-producer", "w", name, rate=RATE, idempotence="on")
     consumer = run.start("confluent-consumer", "r", name, group=name, commit="batch")
-    producer.wait_for(200, "acknowledged")
-    consumer.wait_for(200, "delivered")
+    await_records(200, producer, consumer)
     return producer, consumer
 
 
@@ -61,29 +60,16 @@ def kill_and_force(run: Run, name: str, mask: bool, unread: str) -> None:
     assert document["result"] == "succeeded"
 
 
-def test_a_forced_switch_out_of_a_cluster_that_answers_is_refused(run: Run, name: str) -> None:
-    run.start("confluent-producer", "w", name, count=10, rate=0).wait()
-    with pytest.raises(CommandFailedError, match="planned") as refused:
-        run.switch("east", "west", mode="forced", unread="wait")
-    assert refused.value.code == 2
-    assert run.cuts([name]) == ()
-
-
-def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missing(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missing(run: Run, name: str) -> None:
     # Given clients at work
     producer, consumer = at_work(run, name)
     # When their cluster dies, and they are moved by force
     kill_and_force(run, name, mask=True, unread="skip")
-    producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
-    consumer.wait_for(consumer.count("delivered") + 200, "delivered")
+    await_more(200, producer, consumer)
     producer.stop()
     cut = {cut.partition: cut.cut for cut in run.cuts([name])}
-    promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
-    until(lambda: promised <= {record.value for record in given(consumer)}, "all that west acknowledged is read")
-    consumer.stop()
-    stack.restart("cluster/east")
+    read_all({ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}, consumer)
+    run.stack.restart("cluster/east")
     # Then they lack the unread records of the dead cluster, and nothing else
     history, given_up = without_what_was_given_up(run, name, consumer)
     kept_by_east = {ack.value for ack in acked(producer) if 0 <= ack.offset < cut[ack.partition]}
@@ -108,7 +94,7 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     # When their cluster dies, and they are moved by force, to wait for what is unread
     kill_and_force(run, name, mask=False, unread="wait")
     before = given(reader)
-    producer.wait_for(producer.count("acknowledged") + 300, "acknowledged")
+    await_more(300, producer)
     producer.stop()
     cut = {cut.partition: cut.cut for cut in run.cuts([name])}
     promised = {ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}
@@ -122,9 +108,8 @@ def test_readers_that_wait_for_a_dead_cluster_skip_nothing_until_it_returns(run:
     stack.restart("cluster/east")
     # Then the rest of it is read, in order
     held = {value for dump in run.dumps(name) if dump.cluster == "east" for value in dump.records.values()}
-    until(lambda: {record.value for record in given(reader)} >= held, "the rest of east is read")
-    for consumer in (reader, member):
-        consumer.stop()
+    read_all(held, reader)
+    member.stop()
     assert {record.value for record in given(reader)} == held
     assert_ascending(reader)
 

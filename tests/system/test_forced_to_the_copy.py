@@ -5,25 +5,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
-from ha_core.model import LostTail, PartitionReport, Topic
+from ha_core.model import PartitionReport, Topic
 from ha_core.store.store import Store
 from ha_core.wire import ErrorCode
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
+from tests.kit import progress
+from tests.kit.progress import given
 from tests.kit.running import Run, switchyard
-from tests.kit.stacks import own_stack
+from tests.kit.stacks import own_stack, revive
 from tests.kit.waiting import until
 from tests.system.by_hand import ByHand
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun, mirrored_run
+from tests.system.mirrored_rounds import Rounds
 from tests.system.nemesis.schedule import Does
 from tests.system.transactions_by_hand import Transactional, again, committed
-from tests.system.watching import acked, assert_ascending, given, led_from
+from tests.system.watching import led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -32,7 +34,6 @@ pytestmark = [
         "ha_core/plan/mirror/standby.py", "ha_core/operations/move", "ha_core/operations/absence/reconciling.py"
     ),
 ]
-RATE = 50
 COMMAND_S = 25.0
 """Seconds; a hanging cluster takes some of them, since each check waits for its timeout."""
 
@@ -46,40 +47,7 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     made = mirrored_run(stack, make_run, name)
     until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
     yield made
-    for part in ("mirror", "cluster/east"):
-        if any(one["part"].startswith(part) and one["state"] != "ready" for one in stack.status()):
-            stack.restart(part)
-
-
-@dataclass
-class AtWork:
-    """Clients that write and read all the time."""
-
-    idempotent: ClientProcess
-    plain: ClientProcess
-    member: ClientProcess
-
-    @property
-    def producers(self) -> tuple[ClientProcess, ClientProcess]:
-        return self.idempotent, self.plain
-
-    def go_on(self, records: int) -> None:
-        """Wait until each has made this much progress."""
-        wanted = [(one, one.count("acknowledged") + records, "acknowledged") for one in self.producers]
-        wanted.append((self.member, self.member.count("delivered") + records, "delivered"))
-        for client, count, what in wanted:
-            client.wait_for(count, what, timeout_s=60)
-
-
-def at_work(run: Run, name: str) -> AtWork:
-    known = {"rate": RATE, "linger_ms": 2}
-    found = AtWork(
-        run.start("confluent-producer", "w", name, idempotence="on", **known),
-        run.start("confluent-producer", "p", name, idempotence="off", acks="all", **known),
-        run.start("confluent-consumer", "r", name, group=name, commit="batch"),
-    )
-    found.go_on(200)
-    return found
+    revive(stack, "mirror", "cluster/east")
 
 
 def reports(store: Store, name: str) -> list[PartitionReport]:
@@ -87,98 +55,26 @@ def reports(store: Store, name: str) -> list[PartitionReport]:
     return [one for one in found if one.topic == name]
 
 
-def copied(store: Store, name: str) -> bool:
-    """Whether all partitions are copied with hardly any lag."""
-    found = reports(store, name)
-    return len(found) == MIRRORED_PARTITIONS and all(one.state == "copying" and one.within(2 * RATE) for one in found)
-
-
-def lost_tail(store: Store, name: str) -> LostTail:
-    (found,) = (one for one in store.lost_tails() if one.topic == name)
-    return found
-
-
 def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> ClientProcess:
     """A reader from the beginning that has got all of `wanted`."""
     reader = run.start("confluent-consumer", f"all-{time.time_ns()}", name, seek="beginning")
-    reader.wait_for(1, "delivered", timeout_s=60)
-    until(lambda: wanted <= {record.value for record in given(reader)}, "all of it is read from the beginning")
-    reader.stop()
+    progress.read_all(wanted, reader)
     return reader
 
 
 @pytest.mark.parametrize("does", [Does.KILL, Does.PAUSE])
 def test_clients_go_on_at_the_copy_within_seconds_and_missing_records_are_reported(
-    run: Run, stack: Stack, store: Store, name: str, does: Does
+    run: Run, store: Store, name: str, does: Does
 ) -> None:
-    # Given clients at work on a mirrored topic, and a mirror that stands still for a moment
-    work = at_work(run, name)
-    until(lambda: copied(store, name), "it is mirrored", 120)
-    stack.pause("mirror")
-    work.go_on(100)
-    # When its cluster is killed, or accepts requests without answering, and the topic is forced to its copy
-    (stack.pause if does is Does.PAUSE else stack.kill)("cluster/east")
-    if does is Does.PAUSE:
-        time.sleep(1.0)  # requests are in flight to it from both producers
-    begun = time.time()
-    document = run.switch("east", "west", mode="forced", unread="wait")
-    ended = time.time()
-    work.go_on(200)
-    stack.resume("mirror")
-    # Then clients go on there
-    assert document["result"] == "succeeded"
-    topic = store.load().topics[name]
-    cut = {partition: extents[-1].start for partition, extents in topic.partitions.items()}
-    behind = [ack.t for one in work.producers for ack in acked(one) if ack.offset >= cut[ack.partition]]
-    print(f"the command took {ended - begun:.2f} s, the first answer of west came after {min(behind) - begun:.2f} s")
-    assert ended - begun < COMMAND_S
-    # And the map names only the copy, although the job goes on, and the dead cluster comes back
-    assert topic.clusters == {"west"}
-    assert f"{name}@west" not in store.load().mirrors
-    back = time.time()
-    (stack.resume if does is Does.PAUSE else stack.restart)("cluster/east")
-    work.go_on(100)
-    assert stored(store, name).clusters == {"west"}
-    # And no client gets a success from it, whatever it does with older requests
-    late = [
-        ack for one in work.producers for ack in acked(one) if ack.t > back and 0 <= ack.offset < cut[ack.partition]
-    ]
-    assert late == []
-    for one in work.producers:
-        one.stop()
-    # Then all acknowledged records are read, except for the tail in east
-    tail = lost_tail(store, name)
-    east = {dump.partition: dump for dump in run.dumps(name) if dump.cluster == "east"}
-    beyond = {
-        value
-        for partition, dump in east.items()
-        for offset, value in dump.records.items()
-        if offset >= tail.partitions[partition].mirrored
-    }
-    here = {ack.value for one in work.producers for ack in acked(one) if ack.offset < cut[ack.partition]}
-    there = {ack.value for one in work.producers for ack in acked(one) if ack.offset >= cut[ack.partition]}
-    lost = (here & beyond) - there
-    promised = (here | there) - lost
-    assert len(lost) > 50
-    reader = read_all(run, stack, name, promised)
-    assert_ascending(reader)
-    values = [record.value for record in given(reader)]
-    assert not lost.intersection(values)
-    mine = [value for value in values if value.startswith("w-")]
-    assert len(mine) == len(set(mine)), "the idempotent producer wrote something twice"
-    until(lambda: there <= {record.value for record in given(work.member)}, "the group has read on")
-    work.member.stop()
-    # When the dead cluster is reconciled
-    found = switchyard(stack, "mirror", "reconcile", "east", "--reason", "it is back", "--yes")
-    # Then exactly the tail is reported
-    tails = {one["partition"]: one for one in found["tails"] if one["topic"] == name}
-    held = {p: sum(offset >= tail.partitions[p].mirrored for offset in dump.records) for p, dump in east.items()}
-    assert {partition: one["records"] for partition, one in tails.items()} == held
-    assert sum(held.values()) == len(beyond)
-    # And east is the standby now
-    until(lambda: copied(store, name), "it is mirrored back", 120)
-    verified = switchyard(stack, "mirror", "verify", name, "--to", "east")
-    assert verified["equal"]
+    # Given clients at work on a mirrored topic
+    rounds = Rounds(run.stack, store, run, name)
+    rounds.begin()
+    # When its mirror stands still, its cluster is killed, or accepts requests without answering, and the topic is
+    # forced to its copy: then clients go on there, the tail is reported, record by record, and east is the standby
+    rounds.forced(does, behind=True)
+    assert rounds.command_s[0] < COMMAND_S
+    # And all other acknowledged records are read
+    rounds.judged()
 
 
 def stored(store: Store, name: str) -> Topic:
@@ -187,19 +83,17 @@ def stored(store: Store, name: str) -> Topic:
     return found[0]
 
 
-def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(
-    run: Run, stack: Stack, store: Store, name: str
-) -> None:
+def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(run: Run, store: Store, name: str) -> None:
     # Given a mirrored batch, and one that was not mirrored, both without an answer for their producer
-    producer = ByHand(stack, name, name)
+    producer = ByHand(run.stack, name, name)
     mirrored, beyond = producer.batch(0, "w-mirrored"), producer.batch(1, "w-beyond")
     error, first = producer.send(mirrored)
     assert error == 0
     until(lambda: any(one.partition == 0 and one.has(first + 1) for one in reports(store, name)), "it is mirrored", 120)
-    stack.pause("mirror")
+    run.stack.pause("mirror")
     assert producer.send(beyond) == (0, first + 1)
     # When their cluster is killed, the topic goes on at its copy, and both are sent again
-    stack.kill("cluster/east")
+    run.stack.kill("cluster/east")
     assert run.switch("east", "west", mode="forced", unread="wait")["result"] == "succeeded"
     cut = stored(store, name).partitions[0][-1].start
     again = producer.send(mirrored)
@@ -208,7 +102,7 @@ def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(
     # Then the first is a duplicate, and the second is written at the copy
     assert again in {(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, -(1 << 31)), (0, first)}
     assert went_on == (0, cut)
-    reader = read_all(run, stack, name, {"w-mirrored", "w-beyond"})
+    reader = read_all(run, run.stack, name, {"w-mirrored", "w-beyond"})
     assert [record.value for record in given(reader)] == ["w-mirrored", "w-beyond"]
     assert [record.offset for record in given(reader)] == [first, cut]
 
@@ -265,8 +159,7 @@ def test_a_commit_after_a_forced_cut_is_answered_by_the_records_that_readers_get
 @pytest.fixture
 def both_live_afterwards(stack: Stack) -> Iterator[None]:
     yield
-    if any(one["part"].startswith("cluster/west") and one["state"] != "ready" for one in stack.status()):
-        stack.restart("cluster/west")
+    revive(stack, "cluster/west")
 
 
 class Administrator:

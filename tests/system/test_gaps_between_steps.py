@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
 
 import pytest
 
-from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
+from ha_core.operations.engine.environment import Environment
 from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine as moves
 from ha_core.plan.move.planner import TASKS
-from stack.harness import Stack
+from tests.kit.moving import a_move
+from tests.kit.progress import await_more
 from tests.kit.running import Run, bind
+from tests.kit.stacks import operator
 from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/operations/move", "ha_core/plan/move/planner.py")]
 GAP_S = 3.0
 
 
-@pytest.fixture
-def environment(stack: Stack) -> Iterator[Environment]:
-    with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as opened:
-        yield opened
+environment = operator()
 
 
 def begin(environment: Environment, topic: str) -> str:
-    request = make_request([f"topic:{topic}"], "east", "west", reason="test", include_other_users=True)
-    return moves.start(environment, plan(environment, request)).id
+    return moves.start(environment, plan(environment, a_move(topic))).id
 
 
 def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
-    stack: Stack, run: Run, name: str, environment: Environment
+    run: Run, name: str, environment: Environment
 ) -> None:
     # Given a topic of east with a producer and a reader, and a move that has made its copy in west
     reader = run.start("confluent-consumer", "r1", name, group=name)
@@ -41,26 +37,22 @@ def test_a_user_bound_to_the_target_writes_to_the_origin_until_the_cut(
     operation = begin(environment, name)
     moves.run_task(environment, operation, "prepare")
     # When a user who is bound to west begins to write to it between this step and the next
-    bind(stack, f"{name}.west", "west")
+    bind(run.stack, f"{name}.west", "west")
     second = run.start("confluent-producer", "w2", name, rate=50, idempotence="on", client_id=f"HA#{name}.west#{name}")
     second.wait_for(50, "acknowledged")
     time.sleep(GAP_S)
     for task in [*TASKS][1:]:
         moves.run_task(environment, operation, task)
     # Then all that was acknowledged is read, once and in order
-    for producer in (first, second):
-        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, first, second)
     run.finish([first, second], [reader])
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert environment.store.load().topics[name].writer == "west"
 
 
-def test_no_client_is_routed_to_the_deleted_copy_after_an_undo(
-    stack: Stack, run: Run, name: str, environment: Environment
-) -> None:
+def test_no_client_is_routed_to_the_deleted_copy_after_an_undo(run: Run, name: str, environment: Environment) -> None:
     # Given a user bound to west who writes to a topic of east, of which a move has made a copy
-    bind(stack, name, "west")
+    bind(run.stack, name, "west")
     reader = run.start("confluent-consumer", "r1", name, group=name)
     operation = begin(environment, name)
     moves.run_task(environment, operation, "prepare")
@@ -72,11 +64,10 @@ def test_no_client_is_routed_to_the_deleted_copy_after_an_undo(
     moves.run_task(environment, again, "prepare")
     assert moves.undo(environment, again).result == "undone"
     # Then the topic is in east only, without a map, and no record was failed
-    producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, producer)
     assert name not in environment.store.load().topics
     west = environment.admin(environment.store.load().clusters["west"])
     assert west.topics([name], offsets=False) == {}
     run.finish([producer], [reader])
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert_no_client_has_failed([producer])

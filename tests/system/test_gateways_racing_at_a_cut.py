@@ -11,7 +11,6 @@ import os
 import random
 import re
 import time
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,13 +18,14 @@ import pytest
 
 from gateway.process.peers import ranked
 from ha_core.model import GatewayRecord, identify
-from stack.clients.process import ClientProcess
 from stack.harness import Stack
+from tests.kit.progress import await_more
 from tests.kit.running import Run, bootstrap, create_topic
+from tests.kit.stacks import revive
 from tests.kit.waiting import until
-from tests.system.conftest import MakeRun
+from tests.system.conftest import MakeRun, seeded
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import assert_no_client_has_failed
+from tests.system.watching import assert_no_client_has_failed, metrics_of
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/produce", "gateway/runtime/time_sliced_sweep.py")]
 GATEWAYS = 6
@@ -61,12 +61,7 @@ def gateways_known_to(gateway: str) -> int:
     return len(AdminClient({"bootstrap.servers": gateway, "log_level": 3}).list_topics(timeout=20).brokers) - 2
 
 
-@pytest.fixture
-def chance(request: pytest.FixtureRequest) -> random.Random:
-    """Random instants and gateways; the seed is printed, and taken from RACING_SEED to see the same again."""
-    seed = int(os.environ.get("RACING_SEED") or random.SystemRandom().randrange(1 << 32))
-    print(f"{request.node.name}: RACING_SEED={seed}")
-    return random.Random(seed)
+chance = seeded("RACING_SEED")
 
 
 def client_ids() -> list[str]:
@@ -83,18 +78,8 @@ def client_ids() -> list[str]:
 
 def produced_through(stack: Stack, gateway: int) -> float:
     """Number of PRODUCE requests that a gateway got."""
-    url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    with opener.open(url, timeout=10) as answer:
-        text = answer.read().decode()
-    return sum(float(count) for count in re.findall(r'requests_total{api="produce"[^}]*} (\S+)', text))
-
-
-def revive(stack: Stack) -> None:
-    """Restart the killed gateways."""
-    for entry in stack.status():
-        if entry["part"].startswith("gateway/") and entry["state"] != "ready":
-            stack.restart(entry["part"])
+    counter = re.findall(r'requests_total{api="produce"[^}]*} (\S+)', metrics_of(stack, gateway))
+    return sum(float(count) for count in counter)
 
 
 class Race:
@@ -114,9 +99,7 @@ class Race:
 
     def goes_on(self) -> None:
         """All clients are served."""
-        before = {producer: producer.count("acknowledged") for producer in self.producers}
-        for producer, count in before.items():
-            producer.wait_for(count + 100, "acknowledged")
+        await_more(100, *self.producers)
 
     def rate(self) -> float:
         """Current records per second of a partition."""
@@ -170,13 +153,8 @@ class Race:
         """The end: no record lost, duplicated, reordered or renumbered, and no client got an error."""
         for producer in self.producers:
             producer.stop()
-        reader: ClientProcess = self.run.start(
-            "confluent-consumer", "reader", self.topic, seek="beginning", to_end=True
-        )
-        reader.wait(READING_S)
-        result = self.run.verdict(self.topic, complete=["reader"], redelivery="never")
-        print(result)
-        assert result.sound, str(result)
+        self.run.start("confluent-consumer", "reader", self.topic, seek="beginning", to_end=True).wait(READING_S)
+        self.run.assert_sound(self.topic, complete=["reader"], redelivery="never")
         assert_no_client_has_failed(self.run.clients)
 
 
@@ -196,10 +174,10 @@ def test_a_crossing_loses_nothing_when_two_of_six_gateways_die_as_logs_reach_the
 def test_a_crossing_there_and_back_survives_gateways_that_die(
     many: Stack, make_run: MakeRun, name: str, tmp_path: Path, chance: random.Random, number: int
 ) -> None:
-    revive(many)
+    revive(many, "gateway/")
     race = Race(make_run(many), name)
     for _ in range(2):
         race.cross(chance, tmp_path)
-        revive(many)
+        revive(many, "gateway/")
         race.goes_on()
     race.assert_sound()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from confluent_kafka import KafkaError, KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import (
     AclBinding,
     AclBindingFilter,
@@ -22,7 +22,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kit import tools
-from tests.kit.platform import RunningPlatform, create_topic, logs_in, soon
+from tests.kit.platform import PASSWORD, RunningPlatform, create_topic, soon, written
 from tests.kit.running import ZOOKEEPER_ROOT
 from tests.kit.stacks import own_stack
 from tests.kit.tools import tool
@@ -32,7 +32,6 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.long("ha_core/platform", "gateway/follow/platform", "gateway/composed/acls.py"),
 ]
-PASSWORD = "secret-of-the-test"
 GATEWAYS = (0, 1)
 
 
@@ -45,24 +44,10 @@ def topic(stack: Stack, name: str) -> str:
     return name
 
 
-def settings(stack: Stack, number: int, user: str, password: str) -> dict[str, str | int | float | bool]:
-    """Settings of a client that knows the gateway of that number first."""
-    account = client_settings(SecurityProfile("PLAIN", user, password))
-    return {"bootstrap.servers": stack.gateways[number]["bootstrap"], "log_level": 0, **account}
-
-
 def administrator(stack: Stack, number: int) -> AdminClient:
-    return AdminClient(settings(stack, number, "admin", stack.users["admin"]))
-
-
-def written(stack: Stack, number: int, user: str, topic: str) -> KafkaError | None:
-    """Result of one record."""
-    producer = Producer({**settings(stack, number, user, PASSWORD), "message.timeout.ms": 20_000})
-    became: list[KafkaError | None] = []
-    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
-    producer.flush(30)
-    (error,) = became
-    return error
+    """An administrator's client that knows the gateway of that number first."""
+    account = client_settings(SecurityProfile("PLAIN", "admin", stack.users["admin"]))
+    return AdminClient({"bootstrap.servers": stack.gateways[number]["bootstrap"], "log_level": 0, **account})
 
 
 def writes(user: str, topic: str) -> AclBinding:
@@ -94,32 +79,27 @@ def test_an_admin_client_grants_at_one_gateway_and_revokes_at_the_other(
     stack: Stack, platform: RunningPlatform, topic: str
 ) -> None:
     # Given
-    platform.create_user("granted", PASSWORD)
-    soon(lambda: all(logs_in(stack, number, "granted", PASSWORD) for number in GATEWAYS), "the user logs in")
+    platform.make_known("granted")
     first, second = (administrator(stack, number) for number in GATEWAYS)
     rule = writes("granted", topic)
+
+    def results_everywhere() -> list[KafkaError | None]:
+        return [written(gateway["bootstrap"], "granted", topic) for gateway in stack.gateways]
+
     # When
     for future in first.create_acls([rule]).values():
         future.result(30)
     # Then
-    for number in GATEWAYS:
-        soon(lambda number=number: written(stack, number, "granted", topic) is None, "the record is written")  # type: ignore[misc]
+    soon(lambda: results_everywhere() == [None, None], "the record is written")
     (stored,) = platform.call("GET", "/v1/rules", user="granted")["items"]
     assert (stored["by"], stored["value"]["name"]) == ("admin", topic)
     soon(lambda: second.describe_acls(of("granted")).result(30) == [rule], "the other gateway tells it")
     # And when it is revoked
     (gone,) = second.delete_acls([of("granted")]).values()
     assert gone.result(30) == [rule]
-    for number in GATEWAYS:
-        soon(
-            lambda number=number: denied(written(stack, number, "granted", topic)),  # type: ignore[misc]
-            "the record is refused",
-        )
+    denied = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+    soon(lambda: results_everywhere() == [denied, denied], "the record is refused")
     assert platform.call("GET", "/v1/rules", user="granted")["items"] == []
-
-
-def denied(error: KafkaError | None) -> bool:
-    return error is not None and error.code() == KafkaError.TOPIC_AUTHORIZATION_FAILED
 
 
 def test_a_rule_for_an_unknown_user_is_refused_with_the_platforms_text(stack: Stack, topic: str) -> None:
@@ -171,8 +151,7 @@ def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_removes
     stack: Stack, platform: RunningPlatform, tmp_path: Path
 ) -> None:
     # Given
-    platform.create_user("limited", PASSWORD)
-    soon(lambda: logs_in(stack, 0, "limited", PASSWORD), "the gateway knows the user")
+    platform.make_known("limited")
     config = properties(stack, tmp_path)
 
     def configs(*arguments: str) -> tools.Said:

@@ -11,6 +11,7 @@ import pytest
 from kafka import KafkaAdminClient, TopicPartition
 
 from stack.harness import Stack
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, bootstrap
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
@@ -34,7 +35,7 @@ stack = own_stack({"east": "3.9.2x3", "west": "4.3.1x3"})
 """Clusters of three brokers: three replicas, two of which must be in sync."""
 
 
-run = bound_run(PARTITIONS, **{"min.insync.replicas": "2"})
+run = bound_run(PARTITIONS, {"min.insync.replicas": "2"})
 
 
 class Elections:
@@ -75,8 +76,7 @@ def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
     # Given producers at work, one of which uses acks=1, and an open crossing
     consumer = run.start("confluent-consumer", "r", name, group=name)
     producers = [run.start("confluent-producer", client, name, rate=RATE, **how) for client, how in PRODUCERS.items()]
-    for producer in producers:
-        producer.wait_for(100, "acknowledged")
+    await_records(100, *producers)
     elections = Elections(stack, "east", name)
     rate = RATE * len(PRODUCERS) / PARTITIONS
     migration = Migration(stack, name, ("east", "west"), rate, PREPARATION_S, tmp_path)
@@ -103,12 +103,9 @@ def test_repeated_leader_changes_during_a_crossing_move_no_cut_and_lose_nothing(
     finally:
         elections.close()
         migration.end()
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
+    await_more(50, *producers)
     run.finish(producers, [consumer])
     # Then the cuts are at their proposed offsets, and every record is there once
     assert {cut.partition: cut.cut for cut in run.cuts([name])} == cuts
-    result = run.verdict(name, complete=[name])
-    print(result)
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     assert_no_client_has_failed(run.clients)

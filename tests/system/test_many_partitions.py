@@ -14,6 +14,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from stack.harness import Stack
+from tests.kit.progress import await_more
 from tests.kit.running import bind, bootstrap, switchyard
 from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
@@ -69,8 +70,7 @@ def test_thousands_of_partitions_cross_over_in_batches_under_load(stack: Stack, 
     # A topic without records leaves nothing in its origin.
     assert status == {name: ("Migrated" if name == names[0] else "Aged", PARTITIONS) for name in names}
     # And the clients have noticed nothing
-    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+    await_more(100, producer)
     run.finish([producer], [consumer])
-    result = run.verdict(names[0], complete=[f"{user}-r"])
-    assert result.sound, str(result)
+    run.assert_sound(names[0], complete=[f"{user}-r"])
     assert_no_client_has_failed([producer, consumer])

@@ -28,27 +28,25 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
     switchyard(stack, "unmask", "east")
 
 
-def test_a_cluster_masked_by_force_stops_only_its_own_clients(
-    run: Run, stack: Stack, name: str, make_run: MakeRun
-) -> None:
+def test_a_cluster_masked_by_force_stops_only_its_own_clients(run: Run, name: str, make_run: MakeRun) -> None:
     # Given clients of two users in two clusters
     other = f"{name}-other"[-100:]
-    create_topic(bootstrap(stack, "west"), other)
-    bind(stack, other, "west")
-    elsewhere = make_run(stack, user=other).start("confluent-producer", "o", other, rate=50)
+    create_topic(bootstrap(run.stack, "west"), other)
+    bind(run.stack, other, "west")
+    elsewhere = make_run(run.stack, user=other).start("confluent-producer", "o", other, rate=50)
     elsewhere.wait_for(20, "acknowledged")
     # When masking one is tried without force
-    shown = switchyard(stack, "mask", "east", "--reason", "maintenance", "--dry-run")
+    shown = switchyard(run.stack, "mask", "east", "--reason", "maintenance", "--dry-run")
     # Then its dependents are named, and it is refused
     assert name in shown["depends"]["written"]
     assert other not in shown["depends"]["written"]
     assert name in shown["depends"]["users"]
     with pytest.raises(CommandFailedError, match="--force") as refused:
-        switchyard(stack, "mask", "east", "--reason", "maintenance")
+        switchyard(run.stack, "mask", "east", "--reason", "maintenance")
     assert refused.value.code == 2
     # When it is masked by force
     writer, reader = clients(run, name)
-    switchyard(stack, "mask", "east", "--reason", "maintenance", "--force")
+    switchyard(run.stack, "mask", "east", "--reason", "maintenance", "--force")
     before = elsewhere.count("acknowledged")
     # Then its clients get write errors at once, and the others go on
     assert answered_at_once(writer, name)
@@ -56,7 +54,7 @@ def test_a_cluster_masked_by_force_stops_only_its_own_clients(
     assert reader.poll(1.0) is None
     elsewhere.wait_for(before + 50, "acknowledged")
     # When it is unmasked
-    switchyard(stack, "unmask", "east")
+    switchyard(run.stack, "unmask", "east")
     # Then all of them go on
     until(lambda: written(writer, name) is None, "writes are taken again")
     message = None

@@ -8,25 +8,20 @@ from confluent_kafka.admin import AdminClient
 
 from stack.clients.kinds import CONSUMERS
 from stack.clients.process import ClientProcess
-from stack.harness import Stack
 from stack.history.events import Delivered
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, bootstrap
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/groups.py", "ha_core/kafka/adoption.py")]
 
 
-def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
-    run: Run, stack: Stack, name: str
-) -> None:
+def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(run: Run, name: str) -> None:
     # Given members of every kind whose groups were moved once, so that both clusters have coordinators
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
     producer = run.start("confluent-producer", "w", name, rate=100)
-    for consumer in consumers:
-        consumer.wait_for(50, "delivered")
+    await_records(50, *consumers)
     run.switch("east", "west")
-    so_far = {consumer: consumer.count("delivered") for consumer in consumers}
-    for consumer, count in so_far.items():
-        consumer.wait_for(count + 400, "delivered")  # longer than a heartbeat interval
+    await_more(400, *consumers)
     producer.stop()
 
     # When they are moved back and stop at once
@@ -35,7 +30,7 @@ def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(
         consumer.stop(timeout_s=20)
 
     # Then their read records are committed in their groups' new cluster, and no session has to expire
-    admin = AdminClient({"bootstrap.servers": bootstrap(stack, "east"), "log_level": 3})
+    admin = AdminClient({"bootstrap.servers": bootstrap(run.stack, "east"), "log_level": 3})
     for consumer in consumers:
         group = consumer.options.group
         assert admin.describe_consumer_groups([group])[group].result(10).members == [], group

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from stack.harness import Stack
-from stack.history.events import LibraryRemark
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, switchyard
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,
@@ -45,24 +46,18 @@ def test_topics_cross_over_and_back_under_load(run: Run, stack: Stack, name: str
         run.start(client=client, topic=name, client_id=at[busy], rate=RATE, **options)
         for client, options in PRODUCERS.items()
     ]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
+    await_records(20, *producers)
     # When the topic migrates to west and back, each time with a predicted cut
     for origin, target in (("east", "west"), ("west", "east")):
         batch = migrate(run, name, origin, target, "--preparation", "4", "--wait")
         assert batch["result"] == "succeeded", batch
-        for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+        await_more(40, *producers)
     run.finish(producers, consumers)
     # Then every record is there once, at its acknowledged offset, in order, no reader has stood still in any partition,
     # and no client has failed
-    result = run.verdict(name, complete=[str(consumer.options.group) for consumer in consumers])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[str(consumer.options.group) for consumer in consumers])
     assert len(run.cuts([name])) == 3 * 2
-    fatal = [
-        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
-    ]
-    assert fatal == []
+    assert_no_client_has_failed(run.clients)
     # And the map has three extents, with derived statuses
     (shown,) = (m for m in switchyard(stack, "migrations")["migrations"] if m["topic"] == name)
     assert (shown["topic"], shown["status"], shown["cut"]) == (name, "Migrated", "predicted")
@@ -74,23 +69,18 @@ def test_clients_notice_neither_a_rollback_nor_a_crossing_ended_by_a_barrier(run
     # Given clients at work
     consumer = run.start("confluent-consumer", "r", name, group=f"{name}-r")
     producers = [run.start("confluent-producer", f"w-{on}", name, rate=RATE, idempotence=on) for on in ("off", "on")]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
+    await_records(20, *producers)
     # When their topic's crossing is rolled back
     batch = migrate(run, name, "east", "west", "--preparation", "600")
     assert batch["result"] == "crossing"
     assert switchyard(stack, "rollback", batch["operation"])["result"] == "undone"
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    await_more(40, *producers)
     # When another one, which the command does not wait for, is ended by a barrier
     batch = migrate(run, name, "east", "west", "--preparation", "600")
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    await_more(40, *producers)
     ended = switchyard(stack, "resume", batch["operation"], "--finish-with-barrier")
     assert ended["result"] == "succeeded"
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+    await_more(40, *producers)
     run.finish(producers, [consumer])
     # Then every record is there once, in order
-    result = run.verdict(name, complete=[f"{name}-r"])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[f"{name}-r"])

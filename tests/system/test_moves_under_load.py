@@ -7,9 +7,10 @@ import pytest
 from stack.clients.kinds import CONSUMERS, PRODUCERS
 from stack.harness import Stack
 from stack.history.blackout import blackouts
-from stack.history.events import LibraryRemark
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = pytest.mark.stack
 ROUNDS = 5
@@ -23,27 +24,19 @@ def test_five_switches_there_and_back_lose_double_and_renumber_no_record_of_any_
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}") for kind in CONSUMERS]
     producers = [run.start(kind, f"w-{kind}", name, rate=40) for kind in PRODUCERS]
     producers.append(run.start("confluent-producer", "w-idempotent", name, rate=40, idempotence="on"))
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
-    for consumer in consumers:
-        consumer.wait_for(20, "delivered")
+    await_records(20, *producers, *consumers)
     # When they are moved there and back five times
     for _ in range(ROUNDS):
         for origin, target in (CLUSTERS, CLUSTERS[::-1]):
             document = run.switch(origin, target)
             assert document["result"] == "succeeded"
-            before = {client: client.count("acknowledged") for client in producers}
-            for producer, count in before.items():
-                producer.wait_for(count + 20, "acknowledged")
+            await_more(20, *producers)
     run.finish(producers, consumers)
     # Then every record is there once, at its acknowledged offset, and no client has failed
-    result = run.verdict(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
-    assert result.sound, str(result)
+    result = run.assert_sound(name, complete=[f"{name}-{kind}" for kind in CONSUMERS])
     assert len(run.cuts([name])) == 3 * 2 * ROUNDS
-    history = run.history(name)
-    fatal = [e for events in history.clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal]
-    assert fatal == []
-    figures = blackouts(history, run.moves)
+    assert_no_client_has_failed(run.clients)
+    figures = blackouts(run.history(name), run.moves)
     print("\n".join([str(result), *(f"{client}: {numbers} ms" for client, numbers in sorted(figures.items()))]))
     assert all(number is not None for numbers in figures.values() for number in numbers)
 
@@ -67,15 +60,13 @@ def test_a_switch_of_one_user_does_not_move_another_on_the_same_gateways(
     # When one of them is moved
     run.switch("east", "west")
     for producer, consumer in clients:
-        producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
-        consumer.wait_for(consumer.count("delivered") + 100, "delivered")
+        await_more(100, producer, consumer)
     for client_run, (producer, consumer) in zip((run, other), clients, strict=True):
         client_run.finish([producer], [consumer])
 
     for client_run in (run, other):
         # Then both have all of their records, each where its user is
-        result = client_run.verdict(client_run.user, complete=[client_run.user])
-        assert result.sound, str(result)
+        client_run.assert_sound(client_run.user, complete=[client_run.user])
     assert {cut.target for cut in run.cuts([name])} == {"west"}
     assert other.cuts([other_name]) == ()
     assert {dump.cluster for dump in other.dumps(other_name) if dump.records} == {"east"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -11,12 +10,13 @@ from ha_core.model import Topic
 from ha_core.store.zookeeper import connect
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
+from tests.kit.progress import acked, await_more, await_records, given, read_all
+from tests.kit.running import ZOOKEEPER_ROOT, CommandFailedError, Run, switchyard
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
-from tests.system.conftest import MakeRun
+from tests.system.conftest import bound_run
 from tests.system.migrating import PARTITIONS, Migration
-from tests.system.watching import acked, assert_ascending, given, led_from
+from tests.system.watching import assert_ascending
 
 pytestmark = [
     pytest.mark.stack,
@@ -27,15 +27,7 @@ RATE = 60
 stack = own_stack()
 
 
-@pytest.fixture
-def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
-    """A user bound to east, with a topic there; east is restarted afterwards in any case."""
-    create_topic(bootstrap(stack, "east"), name, PARTITIONS)
-    bind(stack, name, "east")
-    until(lambda: led_from(stack, name) == {"east"}, "clients are sent to east")
-    yield make_run(stack, user=name)
-    if any(part["part"].startswith("cluster/east") and part["state"] != "ready" for part in stack.status()):
-        stack.restart("cluster/east")
+run = bound_run(PARTITIONS, east_dies=True)
 
 
 def at_work(run: Run, name: str) -> tuple[list[ClientProcess], ClientProcess]:
@@ -46,8 +38,7 @@ def at_work(run: Run, name: str) -> tuple[list[ClientProcess], ClientProcess]:
         for n, idempotence in enumerate(("on", "off"))
     ]
     reader = run.start("confluent-consumer", f"r-{name[-20:]}", name, seek="beginning", settings=small[1:])
-    for producer in producers:
-        producer.wait_for(200, "acknowledged")
+    await_records(200, *producers)
     reader.wait_for(100, "delivered")
     switchyard(run.stack, "facts", "record")
     return producers, reader
@@ -78,8 +69,7 @@ def assert_all_is_read(run: Run, name: str, producers: list[ClientProcess], read
     """East is back: all acknowledged records are read, at their offsets. For the idempotent producer only records
     that east appended without an acknowledgement are duplicated; the plain one repeats records without an answer."""
     promised = {ack.value for producer in producers for ack in acked(producer)}
-    until(lambda: {record.value for record in given(reader)} >= promised, "all is read", timeout_s=60)
-    reader.stop()
+    read_all(promised, reader, timeout_s=60)
     assert_ascending(reader)
     places: dict[str, list[tuple[int, int]]] = {}
     for record in given(reader):
@@ -121,8 +111,7 @@ def test_migrate_from_fault_ends_a_crossing_whose_origin_died_above_its_cuts_wit
     assert proposed["crossings"] == {name: migration.operation}
     assert document["result"] == "succeeded"
     assert migration.state == "succeeded"
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    await_more(200, *producers)
     assert known_ends(stack, name) == {p: (cut, cut) for p, cut in cuts.items()}
     stack.restart("cluster/east")
     checked = switchyard(stack, "origins", "check", name)
@@ -140,8 +129,7 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     producers, reader = at_work(run, name)
     migration = opened(run, name, tmp_path, 60.0)
     cuts = migration.cuts
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+    await_more(100, *producers)
     with pytest.raises(CommandFailedError, match="answers"):
         switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
     # When the origin dies, and the crossing is ended without it
@@ -150,8 +138,7 @@ def test_a_crossing_below_its_cuts_ends_without_its_dead_origin_and_records_the_
     document = switchyard(stack, "resume", migration.operation, "--without-origin", "--unread", "wait")
     # Then producers go on at unchanged cuts, and the history has the known ends of the origin
     assert document["result"] == "succeeded"
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 200, "acknowledged")
+    await_more(200, *producers)
     ends = known_ends(stack, name)
     assert {p: cut for p, (_, cut) in ends.items()} == cuts
     assert all(0 < (known or 0) < cut for known, cut in ends.values())

@@ -12,11 +12,12 @@ from confluent_kafka.cimpl import NewTopic
 
 from ha_core.cli.exits import ATTENTION
 from stack.harness import Stack
+from tests.kit.progress import acked, await_more, given, read_all
 from tests.kit.running import CommandFailedError, bind, bootstrap, switchyard
-from tests.kit.stacks import own_stack
+from tests.kit.stacks import own_stack, revive
 from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
-from tests.system.watching import acked, assert_ascending, assert_no_client_has_failed, given, leaders, led_from
+from tests.system.watching import assert_ascending, assert_no_client_has_failed, leaders, led_from
 
 pytestmark = [
     pytest.mark.stack,
@@ -37,9 +38,7 @@ stack = own_stack({"east": "3.9.2x3", "west": "4.3.1"})
 @pytest.fixture
 def east_is_whole_again(stack: Stack) -> Iterator[None]:
     yield
-    for part in stack.status():
-        if part["part"].startswith("cluster/east") and part["state"] != "ready":
-            stack.restart(part["part"])
+    revive(stack, "cluster/east")
 
 
 def place(stack: Stack, topic: str, brokers: list[list[int]], **config: str) -> None:
@@ -86,7 +85,7 @@ def test_a_partition_whose_only_broker_is_dead_moves_by_force_and_the_others_sta
     producer.wait_for(100, "acknowledged")
     for _ in range(2):  # two records of facts give the growth rate
         switchyard(stack, "facts", "record")
-        producer.wait_for(producer.count("acknowledged") + 150, "acknowledged")
+        await_more(150, producer)
     # When one broker dies
     stack.kill("cluster/east/3")
     until(lambda: leaders(stack, "east", name)[LOST] == -1, "a partition has no leader")
@@ -129,13 +128,11 @@ def test_a_partition_whose_only_broker_is_dead_moves_by_force_and_the_others_sta
         stack, "migrate", f"{name}:{LOST}", "--from", "west", "--to", "east", "--reason", "t", "--yes"
     )["batches"]
     assert batch["result"] == "succeeded", batch
-    producer.wait_for(producer.count("acknowledged") + 100, "acknowledged")
+    await_more(100, producer)
     assert led_from(stack, name) == {"east"}
     producer.stop()
     held = {value for dump in run.dumps(name) for value in dump.records.values()}
-    for consumer in (reader, member):
-        until(lambda c=consumer: {record.value for record in given(c)} >= held, "all is read")  # type: ignore[misc]
-        consumer.stop()
+    read_all(held, reader, member)
     assert held >= {ack.value for ack in acked(producer)}
     assert_ascending(reader)
     assert_no_client_has_failed([producer, reader, member])

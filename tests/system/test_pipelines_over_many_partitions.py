@@ -29,6 +29,7 @@ from ha_core.wire.records import Batch, batches
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.checker import Result
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import ZOOKEEPER_ROOT, Run, bind, bootstrap, create_topic, switch
 from tests.kit.stacks import own_stack
 from tests.system.conftest import MakeRun
@@ -65,8 +66,7 @@ def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_lo
         run.start("confluent-producer", called, name, idempotence="on", **options)
         for called, options in PIPELINES.items()
     ]
-    for producer in producers:
-        producer.wait_for(10, "acknowledged", 90)
+    await_records(10, *producers, timeout_s=90)
     # When their topic moves back and forth, and two gateways stop meanwhile, sometimes for longer than their lease
     for number in range(MOVES):
         origin, target = ("east", "west") if number % 2 == 0 else ("west", "east")
@@ -100,8 +100,8 @@ def _stand_still(run: Run, gateways: list[int], for_s: float) -> None:
 def _go_on(producers: list[ClientProcess], reader: ClientProcess) -> None:
     for producer in producers:
         more = 3 if producer.name == "large" else 15
-        producer.wait_for(producer.count("acknowledged") + more, "acknowledged", 60)
-    reader.wait_for(reader.count("delivered") + 15, "delivered", 60)
+        await_more(more, producer, timeout_s=60)
+    await_more(15, reader, timeout_s=60)
 
 
 def _raised(run: Run, producers: list[ClientProcess]) -> list[str]:

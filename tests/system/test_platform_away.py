@@ -10,13 +10,10 @@ from pathlib import Path
 import httpx
 import pytest
 import yaml
-from confluent_kafka import Producer
 
 from ha_core.platform.platform import Platform
-from ha_core.wire.sasl import SecurityProfile
-from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
-from tests.kit.platform import RunningPlatform, create_topic, logs_in, metric, soon
+from tests.kit.platform import PASSWORD, RunningPlatform, create_topic, known_everywhere, logs_in, metric, soon, written
 from tests.kit.stacks import own_stack
 
 pytestmark = [
@@ -25,23 +22,9 @@ pytestmark = [
     pytest.mark.long("gateway/follow/platform", "ha_core/platform", "ha_core/datacache"),
 ]
 GATEWAYS = (0, 1)
-PASSWORD = "secret-of-the-test"
 
 
 stack = own_stack({"east": "4.3.1"}, gateways=len(GATEWAYS), security="sasl", platform=True)
-
-
-def everywhere(stack: Stack, user: str) -> bool:
-    return all(logs_in(stack, number, user, PASSWORD) for number in GATEWAYS)
-
-
-def written(stack: Stack, user: str, topic: str) -> bool:
-    account = client_settings(SecurityProfile("PLAIN", user, PASSWORD))
-    producer = Producer({"bootstrap.servers": stack.bootstrap, "log_level": 0, "message.timeout.ms": 20_000, **account})
-    became: list[object] = []
-    producer.produce(topic, b"value", callback=lambda error, _: became.append(error))
-    producer.flush(30)
-    return became == [None]
 
 
 def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_without_it(
@@ -49,16 +32,16 @@ def test_users_and_rights_outlast_the_platform_and_a_restart_of_a_gateway_withou
 ) -> None:
     # Given a user who may write
     create_topic(stack, name)
-    platform.create_user("keeper", PASSWORD)
+    platform.make_known("keeper")
     platform.grant("keeper", "write", name)
-    soon(lambda: everywhere(stack, "keeper") and written(stack, "keeper", name), "the user writes")
+    soon(lambda: written(stack.bootstrap, "keeper", name) is None, "the user writes")
     soon(lambda: metric(stack, 0, "platform_members", cache="rules") == len(GATEWAYS), "both take part")
     # When the platform dies, and a gateway is restarted without it
     stack.kill("platform")
     stack.restart("gateway/1")
     # Then
-    assert everywhere(stack, "keeper")
-    assert written(stack, "keeper", name)
+    assert known_everywhere(stack, "keeper")
+    assert written(stack.bootstrap, "keeper", name) is None
     assert not logs_in(stack, 0, "keeper", "another")
     assert httpx.get(f"{stack.gateways[0]['http']}/readyz", trust_env=False).status_code == 200
     soon(lambda: metric(stack, 0, "platform_unreadable", cache="users") == 1, "it is told")
@@ -77,8 +60,7 @@ def test_a_locked_database_refuses_a_change_and_known_users_keep_their_access(
     stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given
-    platform.create_user("known", PASSWORD)
-    soon(lambda: everywhere(stack, "known"), "the user logs in")
+    platform.make_known("known")
     assert stack.platform is not None
     locking = sqlite3.connect(stack.platform["database"].removeprefix("sqlite:///"), isolation_level=None)
     locking.execute("BEGIN EXCLUSIVE")
@@ -86,26 +68,24 @@ def test_a_locked_database_refuses_a_change_and_known_users_keep_their_access(
     status = platform.status_of("POST", "/v1/users", {"value": {"name": "late"}, "reason": "test"})
     # Then
     assert status == 503
-    assert everywhere(stack, "known")
+    assert known_everywhere(stack, "known")
     locking.execute("ROLLBACK")
     locking.close()
-    platform.create_user("late", PASSWORD)
-    soon(lambda: everywhere(stack, "late"), "the next change is enforced")
+    platform.make_known("late")
 
 
 def test_without_zookeeper_users_stay_known_and_changes_are_enforced_when_it_is_back(
     stack: Stack, platform: RunningPlatform
 ) -> None:
     # Given
-    platform.create_user("patient", PASSWORD)
-    soon(lambda: everywhere(stack, "patient"), "the user logs in")
+    platform.make_known("patient")
     # When
     stack.kill("zookeeper")
     platform.create_user("newcomer", PASSWORD)
     # Then
-    assert everywhere(stack, "patient")
+    assert known_everywhere(stack, "patient")
     stack.restart("zookeeper")
-    soon(lambda: everywhere(stack, "newcomer"), "the new user logs in", 45)
+    soon(lambda: known_everywhere(stack, "newcomer"), "the new user logs in", 45)
     soon(lambda: metric(stack, 1, "platform_members", cache="users") == len(GATEWAYS), "both take part", 30)
     commits = {metric(stack, number, "platform_commit_timestamp_seconds", cache="users") for number in GATEWAYS}
     assert len(commits) == 1
@@ -129,5 +109,4 @@ def test_a_second_gateway_with_a_used_id_ends_and_the_first_goes_on(
     assert ended.returncode == 1
     assert "cannot start" in ended.stderr
     assert "gw-1" in ended.stderr
-    platform.create_user("after-the-second", PASSWORD)
-    soon(lambda: everywhere(stack, "after-the-second"), "the user logs in everywhere")
+    platform.make_known("after-the-second")

@@ -116,51 +116,6 @@ def test_a_gateway_that_starts_again_lets_no_second_burst_through(stack: Stack, 
     assert sum(one.size for one in elsewhere) > 10 * RATE
 
 
-def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store, topic: str) -> None:
-    # Given a producer and a consumer that may use 300 kB a second
-    user = QuotaEntity(user="unmodified")
-    store.change_quota(user, {QuotaKind.PRODUCE: 300_000, QuotaKind.FETCH: 300_000})
-    time.sleep(1.0)
-    wrong: list[Any] = []
-    common = {
-        "bootstrap.servers": stack.bootstrap,
-        "client.id": f"HA#unmodified#{topic}",
-        "error_cb": wrong.append,
-        "socket.timeout.ms": 15_000,
-    }
-    producer = Producer(common | {"enable.idempotence": True, "queue.buffering.max.kbytes": 4096})
-    reader = Consumer(common | {"group.id": topic, "auto.offset.reset": "earliest"})
-    reader.subscribe([topic])
-    written = read = 0
-
-    def told(error: Any, _message: Any) -> None:
-        nonlocal written
-        if error is None:
-            written += 1
-        else:
-            wrong.append(error)
-
-    # When it writes at full speed, many times its burst
-    began = time.monotonic()
-    while time.monotonic() - began < 30:
-        with suppress(BufferError):
-            producer.produce(topic, b"x" * 10_000, on_delivery=told)
-        producer.poll(0)
-        for message in reader.consume(500, 0.02):
-            assert message.error() is None, message.error()
-            read += 1
-    # Then no request has failed
-    assert not wrong, wrong
-    assert 300 < read <= written
-    assert written * 10_000 < 300_000 * (10 + 30) * 1.1
-    # When the limit is removed
-    store.change_quota(user, dict.fromkeys(QuotaKind))
-    # Then the rest goes at once
-    assert producer.flush(20) == 0
-    reader.close()
-    assert not wrong, wrong
-
-
 class Pair:
     """A producer and a consumer of one user at full speed within their quotas."""
 
@@ -201,6 +156,26 @@ class Pair:
         for message in self.reader.consume(500, wait_s):
             assert message.error() is None, message.error()
             self.read += 1
+
+
+def test_unmodified_clients_at_a_quota_never_time_out(stack: Stack, store: Store, topic: str) -> None:
+    # Given a producer and a consumer that may use 300 kB a second
+    user = QuotaEntity(user="unmodified")
+    store.change_quota(user, {QuotaKind.PRODUCE: 300_000, QuotaKind.FETCH: 300_000})
+    time.sleep(1.0)
+    pair = Pair(stack, topic, "unmodified")
+    # When they write and read at full speed, many times their burst
+    written, read = pair.work(30)
+    # Then no request has failed
+    assert not pair.wrong, pair.wrong
+    assert 300 * 10_000 < read <= written
+    assert written < 300_000 * (10 + 30) * 1.1
+    # When the limit is removed, then the rest goes at once
+    store.change_quota(user, dict.fromkeys(QuotaKind))
+    assert pair.producer.flush(20) == 0
+    pair.reader.close()
+    assert not pair.wrong, pair.wrong
+    assert pair.told == [None] * pair.sent
 
 
 @pytest.mark.long(

@@ -68,8 +68,7 @@ def test_seeks_to_beginning_end_and_times_work_across_two_cuts(run: Run, name: s
     assert stays_seen(run, "second-stay") == {"stay1": PER_STAY, "stay2": PER_STAY}
     assert stays_seen(run, "third-stay") == {"stay2": PER_STAY}
     assert stays_seen(run, "future") == {}
-    result = run.verdict(name, complete=["beginning"], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=["beginning"], redelivery="never")
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
@@ -88,8 +87,7 @@ def test_a_group_that_lags_across_two_cuts_continues_from_its_offset_through_all
     late.stop()
     # Then it gets all three stays
     assert stays_seen(run, "late") == {f"stay{number}": PER_STAY for number in range(3)}
-    result = run.verdict(name, complete=[name], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name], redelivery="never")
 
 
 @pytest.mark.parametrize("kind", CONSUMERS)
@@ -111,5 +109,4 @@ def test_records_aborted_before_a_cut_stay_hidden_from_read_committed_readers(ru
     # Then read_committed readers have the committed records, the others all
     assert 0 < committed < 120
     assert clean.count("delivered") == committed + 30
-    result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")

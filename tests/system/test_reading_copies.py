@@ -10,10 +10,9 @@ from ha_core.model import UserBindings
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
+from tests.kit.moving import linked
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import operator, own_stack
 from tests.spark_jobs.mirror.live import Writer, goes_on
@@ -34,8 +33,7 @@ def test_a_reader_near_the_standby_reads_there_and_from_the_source_while_no_job_
     # Given a mirrored topic, and a reader behind a gateway in the zone of its copy
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
     registered.add_cluster(environment, "west", bootstrap(stack, "west"), zone="zone-1")
-    link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", "west", "a standby")))
-    assert engine.resume(environment, link.id).result == "succeeded"
+    linked(environment, TOPIC)
     declared = bindings.with_read(environment.store.load(), "user:anonymous", "nearest")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
     assert environment.store.load().bindings["anonymous"] == UserBindings(user="anonymous", read="nearest")

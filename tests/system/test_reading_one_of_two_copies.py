@@ -10,10 +10,9 @@ import pytest
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters import registered
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
+from tests.kit.moving import linked
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import operator, own_stack
 from tests.spark_jobs.mirror.live import Writer
@@ -42,8 +41,7 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
     create_topic(bootstrap(stack, "east"), TOPIC, PARTITIONS)
     for cluster, zone in NEAR.items():
         registered.add_cluster(environment, cluster, bootstrap(stack, cluster), zone=zone)
-        link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", cluster, "a standby")))
-        assert engine.resume(environment, link.id).result == "succeeded"
+        linked(environment, TOPIC, target=cluster)
     declared = bindings.with_read(environment.store.load(), f"user:{TOPIC}", "nearest")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
     # With any client id, clients stay in the zone of their bootstrap gateway.

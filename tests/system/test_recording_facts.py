@@ -6,21 +6,16 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster, KnownTopic
+from ha_core.model import KnownTopic
 from ha_core.store.store import Store
-from ha_core.store.zookeeper import connect
-from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from stack.processes import descendants
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap
+from tests.kit.platform import create_topic
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
 
@@ -33,20 +28,6 @@ RECORDER = b"ha_core.operations.clusters.recorder_process"
 
 
 stack = own_stack({"east": "4.3.1"}, security="sasl", record_facts_s=1)
-
-
-@pytest.fixture
-def store(stack: Stack) -> Iterator[Store]:
-    store = connect(stack.zookeeper, root=ZOOKEEPER_ROOT)
-    yield store
-    store.close()
-
-
-def create_topic(stack: Stack, topic: str) -> None:
-    assert stack.service is not None
-    account = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    with Admin(Cluster(name="east", bootstrap=bootstrap(stack, "east")), account) as admin:
-        admin.create_topics([TopicSpec(topic, 1, 1)])
 
 
 def those_that_record(stack: Stack) -> list[str]:

@@ -16,13 +16,14 @@ from ha_core.store.store import Store
 from stack.clients.process import history_of
 from stack.harness import Stack
 from stack.history.events import Acked, Sent
+from tests.kit.progress import given
 from tests.kit.running import CommandFailedError, Run, bind, bootstrap, create_topic, switchyard
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
 from tests.system.conftest import MIRRORED_PARTITIONS, MakeRun
 from tests.system.mirrored_rounds import OTHER, PATIENCE_S, Rounds, in_client_offsets
 from tests.system.nemesis.schedule import Does
-from tests.system.watching import assert_no_client_has_failed, given
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(2400)]
 ROUNDS = int(os.environ.get("NEMESIS_ROUNDS", "3"))

@@ -8,17 +8,17 @@ from uuid import uuid4
 
 import pytest
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
-from ha_core.model import Cluster
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
-from tests.kit.running import Run, bind, bootstrap, switch, switchyard
+from tests.kit.progress import acked, await_more, await_records, given, read_all
+from tests.kit.running import Run, bind, create_topics, switch, switchyard
 from tests.kit.waiting import until
 from tests.system.conftest import MakeRun
 from tests.system.neighbour import Neighbour
-from tests.system.watching import acked, assert_no_client_has_failed, given
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [
     pytest.mark.stack,
@@ -46,26 +46,13 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-def create(stack: Stack, cluster: str, *topics: str) -> None:
-    where = Cluster(name=cluster, bootstrap=bootstrap(stack, cluster))
-    with Admin(where, load_profiles()["sasl"]) as admin:
-        admin.create_topics([TopicSpec(topic, 3, 1) for topic in topics])
-
-
 def login(stack: Stack, client_id: str, user: str = USER) -> dict[str, str]:
     return {"user": user, "password": stack.users[user], "client_id": client_id}
 
 
 def neighbour_of(stack: Stack, client_id: str, topic: str) -> Neighbour:
-    settings = {
-        "bootstrap.servers": stack.bootstrap,
-        "client.id": client_id,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": USER,
-        "sasl.password": stack.users[USER],
-    }
-    return Neighbour(settings, topic)
+    account = client_settings(SecurityProfile("PLAIN", USER, stack.users[USER]))
+    return Neighbour({"bootstrap.servers": stack.bootstrap, "client.id": client_id, **account}, topic)
 
 
 def connections(stack: Stack, client_id: str) -> set[tuple[Any, ...]]:
@@ -83,18 +70,12 @@ def at_work(
         run.start("confluent-producer", "w-idempotent", topic, rate=RATE, idempotence="on", **login),
         run.start("java-producer", "w-java", topic, rate=RATE, **login),
     ]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
-    for consumer in consumers:
-        consumer.wait_for(20, "delivered")
+    await_records(20, *producers, *consumers)
     return producers, consumers
 
 
 def go_on(producers: list[ClientProcess], consumers: list[ClientProcess], records: int = 40) -> None:
-    for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + records, "acknowledged")
-    for consumer in consumers:
-        consumer.wait_for(consumer.count("delivered") + records, "delivered")
+    await_more(records, *producers, *consumers)
 
 
 def clusters_of(run: Run, topic: str) -> set[str]:
@@ -111,7 +92,7 @@ def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
 ) -> None:
     # Given two applications with one user, each with its own client id and topic
     moves, stays = f"{name}-moves", f"{name}-stays"
-    create(stack, "east", moves, stays)
+    create_topics(stack, "east", moves, stays)
     run = make_run(stack)
     with neighbour_of(stack, stays, stays) as neighbour:
         readers = ("confluent-consumer", "java-consumer", "kafka-python-consumer")
@@ -134,8 +115,7 @@ def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
     assert clusters_of(run, stays) == {"east"}
     # And the moved instance has every record once
     run.finish(producers, consumers)
-    result = run.verdict(moves, complete=[f"{moves}-{kind}" for kind in readers])
-    assert result.sound, str(result)
+    run.assert_sound(moves, complete=[f"{moves}-{kind}" for kind in readers])
     assert len(run.cuts([moves])) == 3 * 2
     assert clusters_of(run, moves) == set(CLUSTERS)
     assert_no_client_has_failed([*producers, *consumers])
@@ -144,7 +124,7 @@ def test_one_of_two_instances_moves_there_and_back_and_the_other_is_not_touched(
 def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given a group that reads two topics of its user, and producers, one of which names its topic in its client id
     one, other, group = f"{name}-one", f"{name}-other", f"{name}-group"
-    create(stack, "east", one, other)
+    create_topics(stack, "east", one, other)
     run = make_run(stack)
     readers = [
         run.start(kind, f"r-{kind}", f"{one},{other}", group=f"{group}-{kind}", **login(stack, f"{name}-readers"))
@@ -155,10 +135,8 @@ def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: Ma
         run.start("confluent-producer", "w-one", one, **settings, **login(stack, f"HA#{USER}#{one}")),
         run.start("confluent-producer", "w-other", other, **settings, **login(stack, f"{name}-writer")),
     ]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
-    for reader in readers:
-        reader.wait_for(40, "delivered")
+    await_records(20, *producers)
+    await_records(40, *readers)
     # When one topic moves
     assert switch(stack, f"user:{USER}#{one}", origin="east", target="west")["result"] == "succeeded"
     go_on(producers, readers)
@@ -177,8 +155,7 @@ def test_one_topic_of_a_user_moves_and_then_one_group(stack: Stack, make_run: Ma
     assert clusters_led_to(stack, group, "kafka-python-consumer") == "east"
     # And every group has every record once
     run.finish(producers, readers)
-    result = run.verdict(one, other, complete=[f"{group}-confluent-consumer", f"{group}-kafka-python-consumer"])
-    assert result.sound, str(result)
+    run.assert_sound(one, other, complete=[f"{group}-confluent-consumer", f"{group}-kafka-python-consumer"])
     assert clusters_of(run, one) == clusters_of(run, other) == set(CLUSTERS)
     assert_no_client_has_failed([*producers, *readers])
 
@@ -195,7 +172,7 @@ def test_switching_a_topic_moves_the_instance_that_uses_it_or_else_the_whole_use
 ) -> None:
     # Given two instances of one user, each at work on a topic of its own
     user, mine, other = "billing-app", f"{name}-mine", f"{name}-other"
-    create(stack, "east", mine, other)
+    create_topics(stack, "east", mine, other)
     run = make_run(stack)
     readers = ("confluent-consumer",)
     producers, consumers = at_work(run, mine, login(stack, mine, user), readers)
@@ -214,8 +191,7 @@ def test_switching_a_topic_moves_the_instance_that_uses_it_or_else_the_whole_use
     go_on([*producers, more], consumers)
     assert bindings(stack, user)["cluster"] == "west"
     run.finish([*producers, more], consumers)
-    result = run.verdict(mine, other, complete=[f"{mine}-{kind}" for kind in readers])
-    assert result.sound, str(result)
+    run.assert_sound(mine, other, complete=[f"{mine}-{kind}" for kind in readers])
     assert clusters_of(run, mine) == clusters_of(run, other) == set(CLUSTERS)
 
 
@@ -224,7 +200,7 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
 ) -> None:
     # Given topics, one of which has moved to west, and readers that subscribe by a pattern
     user, topics = "payments-app", [f"{name}-{number}" for number in range(3)]
-    create(stack, "east", *topics)
+    create_topics(stack, "east", *topics)
     run = make_run(stack)
     producers = [
         run.start(
@@ -232,8 +208,7 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
         )
         for topic in topics
     ]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
+    await_records(20, *producers)
     assert switch(stack, f"user:{user}#{topics[0]}", origin="east", target="west")["result"] == "succeeded"
     kinds = ("confluent-consumer", "kafka-python-consumer", "aiokafka-consumer", "java-pattern-reader")
     readers = [
@@ -243,15 +218,13 @@ def test_readers_by_pattern_get_every_record_once_while_one_of_their_topics_move
         )
         for kind in kinds
     ]  # fmt: skip
-    for reader in readers:
-        reader.wait_for(60, "delivered")
+    await_records(60, *readers)
     # When another topic moves
     assert switch(stack, f"user:{user}#{topics[1]}", origin="east", target="west")["result"] == "succeeded"
     go_on(producers, readers, 100)
     run.finish(producers, readers)
     # Then every group has every record of all topics once
-    result = run.verdict(*topics, complete=[f"{name}-{kind}" for kind in kinds], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(*topics, complete=[f"{name}-{kind}" for kind in kinds], redelivery="never")
     assert [clusters_of(run, topic) for topic in topics] == [set(CLUSTERS), set(CLUSTERS), {"east"}]
     assert_no_client_has_failed([*producers, *readers])
 
@@ -261,7 +234,7 @@ def test_a_binding_of_an_application_holds_for_client_ids_that_its_library_makes
 ) -> None:
     # Given an application with client ids in the form of Kafka Streams and Connect
     user = "payments-app"
-    create(stack, "east", name)
+    create_topics(stack, "east", name)
     forms = ("--client-ids", "streams", "--client-ids", "connect")
     switchyard(stack, "bindings", "set", f"user:{user}", *forms, "--reason", "test", "--yes")
     run = make_run(stack)
@@ -290,8 +263,7 @@ def test_a_binding_of_an_application_holds_for_client_ids_that_its_library_makes
     assert {(one["cluster"], one["by"]) for one in led} == {("west", "user+instance")}
     # And it has every record once, and its usage is recorded under its name
     run.finish(producers, consumers)
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     used = switchyard(stack, "usage", "list", user)["usage"][user]["topics"][name]
     assert {use["instance"] for use in used} == {name}
 
@@ -302,16 +274,15 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
     # Given one instance in east, and one of the same user in west
     moves, stays = f"{name}-moves", f"{name}-stays"
     for cluster in CLUSTERS:
-        create(stack, cluster, moves)
-    create(stack, "west", stays)
+        create_topics(stack, cluster, moves)
+    create_topics(stack, "west", stays)
     switchyard(stack, "bindings", "set", f"user:{USER}+{stays}", "west", "--reason", "test", "--yes")
     run = make_run(stack)
     with neighbour_of(stack, stays, stays) as neighbour:
         client = login(stack, moves)
         reader = run.start("confluent-consumer", "r", moves, group=moves, commit="batch", **client)
         writer = run.start("confluent-producer", "w", moves, rate=RATE, idempotence="on", **client)
-        writer.wait_for(100, "acknowledged")
-        reader.wait_for(100, "delivered")
+        await_records(100, writer, reader)
         neighbour.wait_for_more(50)
         switchyard(stack, "facts", "record")
         troubles, connected = neighbour.troubles(), connections(stack, stays)
@@ -320,7 +291,7 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
         try:
             document = switch(stack, f"user:{USER}+{moves}", origin="east", target="west", mode="forced", unread="wait")
             assert document["result"] == "succeeded"
-            writer.wait_for(writer.count("acknowledged") + 100, "acknowledged")
+            await_more(100, writer)
             neighbour.wait_for_more(50)
             # Then the other has seen no retry, no reconnect and no rebalance, and stays in its cluster
             assert neighbour.troubles() == troubles
@@ -333,9 +304,7 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
     # And after the log ends of east are known, the moved instance gets all acknowledged records
     writer.stop()
     switchyard(stack, "origins", "check")
-    promised = {ack.value for ack in acked(writer)}
-    until(lambda: promised <= {record.value for record in given(reader)}, "all acknowledged records are read")
-    reader.stop()
+    read_all({ack.value for ack in acked(writer)}, reader)
     # (Its group resumes at its last known offsets, so later records come again, at their offsets.)
     places = {(record.partition, record.offset): record.value for record in given(reader)}
     assert {((one.partition, one.offset), one.value) for one in given(reader)} == set(places.items())

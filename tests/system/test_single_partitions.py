@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from stack.harness import Stack
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import CommandFailedError, Run, switchyard
 from tests.system.watching import assert_no_client_has_failed, led_from
 
@@ -34,12 +35,10 @@ def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run,
         run.start("confluent-producer", "w-idempotent", name, rate=RATE, idempotence="on"),
         run.start("java-producer", "w-java", name, rate=RATE),
     ]
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
+    await_records(20, *producers)
 
     def more() -> None:
-        for producer in producers:
-            producer.wait_for(producer.count("acknowledged") + 40, "acknowledged")
+        await_more(40, *producers)
 
     # When one migrates without a fence, and another one under a fence
     migrate(stack, f"{name}:1", "east", "west", "--cut", "predicted", "--preparation", "2", "--wait")
@@ -61,6 +60,5 @@ def test_partitions_migrate_one_by_one_and_clients_see_the_whole_topic(run: Run,
     assert writers(stack, name) == {0: "east", 1: "west", 2: "west"}
     # Then every record is there once, at its acknowledged offset, in order
     run.finish(producers, consumers)
-    result = run.verdict(name, complete=[f"{name}-confluent-consumer"])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[f"{name}-confluent-consumer"])
     assert_no_client_has_failed([*producers, *consumers])

@@ -9,6 +9,7 @@ from confluent_kafka.admin import AdminClient
 from stack.clients.kinds import CONSUMERS
 from stack.harness import Stack
 from stack.history.events import Delivered
+from tests.kit.progress import await_records
 from tests.kit.running import Run, bind, bootstrap, create_topic
 from tests.system.conftest import MakeRun, bound_run
 
@@ -46,8 +47,7 @@ def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str
     reader.wait_for(2000 + 2 * PER_STAY, "delivered")
     reader.stop()
     # Then it got all in order
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
 
 
 def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
@@ -65,8 +65,7 @@ def test_a_reader_continues_past_records_that_retention_deleted_after_a_cut(
     forget(bootstrap(stack, "west"), TopicPartition(name, 0, 30))
     # When readers of every kind begin at the beginning
     readers = [run.start(kind, kind, name, group=kind) for kind in CONSUMERS]
-    for reader in readers:
-        reader.wait_for(70, "delivered")
+    await_records(70, *readers)
     run.start("confluent-producer", "last", name, count=1).wait()
     for reader in readers:
         reader.wait_for(71, "delivered")

@@ -17,6 +17,7 @@ from ha_core.model import Cluster
 from stack.harness import Stack
 from stack.history.headers import batch_at
 from tests.kit.consumed import place_of, value_of
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import bootstrap, create_topic, switchyard
 from tests.system.conftest import MakeRun
 from tests.system.migrating import PARTITIONS, Migration
@@ -53,16 +54,9 @@ class Writer:
         self.place = place
         self.answered: Log = []
         self._written = 0
-        self._producer = Producer(
-            {
-                "bootstrap.servers": stack.bootstrap,
-                "compression.type": codec,
-                "enable.idempotence": idempotent,
-                "batch.num.messages": place.records,
-                "linger.ms": 60_000,
-                "log_level": 0,
-            }
-        )
+        batches = {"batch.num.messages": place.records, "linger.ms": 60_000, "compression.type": codec}
+        at = {"bootstrap.servers": stack.bootstrap, "log_level": 0}
+        self._producer = Producer({**at, **batches, "enable.idempotence": idempotent})
 
     def write(self, name: str) -> None:
         """One batch; returns when it is acknowledged."""
@@ -169,8 +163,7 @@ def test_plain_producers_write_every_record_once_when_logs_outrun_the_proposed_c
     run = make_run(stack)
     kinds = {"confluent-producer": {"idempotence": "off", "linger_ms": 1}, "kafka-python-producer": {}}
     producers = [run.start(kind, f"w-{kind}", name, rate=300, **options) for kind, options in kinds.items()]
-    for producer in producers:
-        producer.wait_for(100, "acknowledged")
+    await_records(100, *producers)
     # When the cuts are so near that the logs pass them before every gateway knows them, and higher ones follow
     migration = Migration(stack, name, ("east", "west"), rate=1.0, preparation_s=0.01, folder=tmp_path)
     try:
@@ -180,11 +173,10 @@ def test_plain_producers_write_every_record_once_when_logs_outrun_the_proposed_c
         assert len([entry for entry in history if entry["step"] == "propose" and entry["outcome"] != "started"]) > 1
     finally:
         migration.end()
+    await_more(50, *producers)
     for producer in producers:
-        producer.wait_for(producer.count("acknowledged") + 50, "acknowledged")
         producer.stop()
     # Then no record is duplicated, and no client got an error
     run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
-    result = run.verdict(name, complete=["reader"], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=["reader"], redelivery="never")
     assert_no_client_has_failed(run.clients)

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
-from ha_core.model import Cluster
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE
+from ha_core.wire.sasl import SecurityProfile
+from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from stack.ports import claim
 from tests.kit.consumed import value_of
@@ -27,7 +26,7 @@ from tests.kit.java_applications import (
     ask_connect,
     java_application,
 )
-from tests.kit.running import bind, bootstrap, switch, switchyard
+from tests.kit.running import bind, create_topics, switch, switchyard
 from tests.kit.waiting import until
 
 pytestmark = [
@@ -53,14 +52,8 @@ def stack() -> Iterator[Stack]:
         bind(running, USER, "east")
         forms = ("--client-ids", "streams", "--client-ids", "connect")
         switchyard(running, "bindings", "set", f"user:{USER}", *forms, "--reason", "test", "--yes")
-        create(running, "east", INPUT, OUTPUT)
+        create_topics(running, "east", INPUT, OUTPUT)
         yield running
-
-
-def create(stack: Stack, cluster: str, *topics: str) -> None:
-    where = Cluster(name=cluster, bootstrap=bootstrap(stack, cluster))
-    with Admin(where, load_profiles()["sasl"]) as admin:
-        admin.create_topics([TopicSpec(topic, 3, 1) for topic in topics])
 
 
 def java_login(stack: Stack, *prefixes: str) -> dict[str, str]:
@@ -75,14 +68,8 @@ def java_login(stack: Stack, *prefixes: str) -> dict[str, str]:
 
 
 def python_settings(stack: Stack, client_id: str) -> dict[str, str]:
-    return {
-        "bootstrap.servers": stack.bootstrap,
-        "client.id": client_id,
-        "security.protocol": "SASL_PLAINTEXT",
-        "sasl.mechanism": "PLAIN",
-        "sasl.username": USER,
-        "sasl.password": stack.users[USER],
-    }
+    account = client_settings(SecurityProfile("PLAIN", USER, stack.users[USER]))
+    return {"bootstrap.servers": stack.bootstrap, "client.id": client_id, **account}
 
 
 @contextlib.contextmanager
@@ -210,7 +197,7 @@ def test_kafka_connect_copies_every_line_once_while_its_connectors_move_there_an
 ) -> None:
     # Given a worker with a connector that reads a file into a topic, and one that writes the topic to a file
     source, sink, topic = "copy-in", "copy-out", "copied-lines"
-    create(stack, "east", topic)
+    create_topics(stack, "east", topic)
     lines, copied = tmp_path / "lines.txt", tmp_path / "copied.txt"
     lines.touch()
     copied.touch()

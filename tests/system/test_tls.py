@@ -14,19 +14,17 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from ha_core.kafka.admin import Admin
-from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE, load_profiles
-from ha_core.model import Cluster
 from ha_core.store.security import FILE_VARIABLE
 from stack.clients.confluent_settings import client_settings
 from stack.clients.kinds import CONSUMERS, PRODUCERS
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.blackout import Move
-from stack.history.events import LibraryRemark
-from tests.kit.running import Run, bootstrap, switch, switchyard
+from tests.kit.progress import await_more, await_records
+from tests.kit.running import Run, bootstrap, create_topics, switch, switchyard
 from tests.system.conftest import MakeRun
+from tests.system.watching import assert_no_client_has_failed
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(600), pytest.mark.long("ha_core/tls", "stack/tls.py")]
 USER = "orders-app"
@@ -42,12 +40,6 @@ def stack() -> Iterator[Stack]:
         yield running
 
 
-def create_topic(stack: Stack, topic: str) -> None:
-    cluster = Cluster(name="east", bootstrap=bootstrap(stack, "east"))
-    with Admin(cluster, load_profiles()["sasl"]) as admin:
-        admin.create_topics([TopicSpec(topic, 3, 1)])
-
-
 def tls(stack: Stack) -> dict[str, Any]:
     assert stack.tls is not None
     return stack.tls
@@ -59,25 +51,19 @@ def moved_there_and_back(stack: Stack, run: Run, producers: Sequence[ClientProce
         begun = time.time()
         assert switch(stack, f"user:{USER}", origin=origin, target=target)["result"] == "succeeded"
         run.moves.append(Move(begun, time.time()))
-        before = {client: client.count("acknowledged") for client in producers}
-        for producer, count in before.items():
-            producer.wait_for(count + records, "acknowledged")
+        await_more(records, *producers)
 
 
 def lost_and_doubled_nothing(run: Run, name: str, groups: Collection[str]) -> None:
     """Every record is there once, at its acknowledged offset, and no client has failed."""
-    result = run.verdict(name, complete=groups)
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=groups)
     assert len(run.cuts([name])) == 3 * 2
-    fatal = [
-        e for events in run.history(name).clients.values() for e in events if isinstance(e, LibraryRemark) and e.fatal
-    ]
-    assert fatal == []
+    assert_no_client_has_failed(run.clients)
 
 
 def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given clients of every kind that log in over TLS, and one with a client certificate instead
-    create_topic(stack, name)
+    create_topics(stack, "east", name)
     switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
     run = make_run(stack)
     account = {"user": USER, "password": stack.users[USER], "mechanism": "SCRAM-SHA-512"}
@@ -86,10 +72,7 @@ def test_moves_of_every_kind_of_client_lose_and_double_nothing(stack: Stack, mak
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for kind in CONSUMERS]
     producers = [run.start(kind, f"w-{kind}", name, rate=40, **login) for kind in PRODUCERS]
     producers.append(run.start("confluent-producer", "w-shown", name, rate=40, idempotence="on", **shown))
-    for producer in producers:
-        producer.wait_for(20, "acknowledged")
-    for consumer in consumers:
-        consumer.wait_for(20, "delivered")
+    await_records(20, *producers, *consumers)
     # When they are moved there and back
     moved_there_and_back(stack, run, producers, 20)
     run.finish(producers, consumers)
@@ -106,7 +89,7 @@ def waited_s(http: str) -> float:
 
 def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_run: MakeRun, name: str) -> None:
     # Given a user who writes and reads at twice the quota, with each mechanism of the gateways
-    create_topic(stack, name)
+    create_topics(stack, "east", name)
     switchyard(stack, "bindings", "set", f"user:{USER}", "east", "--reason", "test", "--yes")
     switchyard(
         *(stack, "client-quotas", "set", "--user", USER),
@@ -120,8 +103,7 @@ def test_moves_of_a_throttled_user_lose_and_double_nothing(stack: Stack, make_ru
     kinds = [(*both, logins[number % 2]) for number, both in enumerate(zip(PRODUCERS, CONSUMERS, strict=True))]
     producers = [run.start(kind, f"w-{kind}", name, rate=50, size_bytes=1000, **login) for kind, _, login in kinds]
     consumers = [run.start(kind, f"r-{kind}", name, group=f"{name}-{kind}", **login) for _, kind, login in kinds]
-    for client in producers:
-        client.wait_for(300, "acknowledged")
+    await_records(300, *producers)
     # When the user is moved there and back
     moved_there_and_back(stack, run, producers, 60)
     throttled_s = sum(waited_s(gateway["http"]) for gateway in stack.gateways)

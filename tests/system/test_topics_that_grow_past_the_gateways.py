@@ -10,18 +10,15 @@ from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import MoveRequest
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.mirror.linking import link_request, plan_link
 from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
-from ha_core.operations.running import engine
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
+from tests.kit.moving import a_forced_move, a_move, linked, moved
 from tests.kit.running import bootstrap
 from tests.kit.stacks import operator, own_stack
 from tests.system.reading_near import Reader
@@ -70,11 +67,6 @@ class Writer:
             self.offsets.setdefault(partition, {})[offset] = value
 
 
-def move(mode: str) -> MoveRequest:
-    forced = {"mode": "forced", "unread": "wait", "force": True} if mode == "forced" else {}
-    return make_request([f"topic:{TOPIC}"], "east", "west", reason="drill", include_other_users=True, **forced)
-
-
 def partitions(environment: Environment, cluster: str) -> int:
     return admin_of(environment, cluster).partition_counts([TOPIC])[TOPIC]
 
@@ -91,8 +83,7 @@ def test_a_partition_added_in_the_source_is_written_and_read_there_until_its_cop
 ) -> None:
     # Given a mirrored topic with a writer, and a reader that is served from its copy
     admin_of(environment, "east").create_topics([TopicSpec(TOPIC, NEW, 1)])
-    link = engine.start(environment, plan_link(environment, link_request([TOPIC], "east", "west", "a standby")))
-    assert engine.resume(environment, link.id).result == "succeeded"
+    linked(environment, TOPIC)
     declared = bindings.with_read(environment.store.load(), "user:anonymous", "west")
     assert bindings.apply_bindings(environment, bindings.plan_bindings(environment, declared)).result == "succeeded"
     writer = Writer(stack)
@@ -115,8 +106,8 @@ def test_a_partition_added_in_the_source_is_written_and_read_there_until_its_cop
             reader.close()
         # And no client moves to a copy that lacks it, planned or forced
         record(environment, ["east"])
-        for mode in ("planned", "forced"):
-            refused = {one.code for one in plan(environment, move(mode)).verdicts if one.level == "error"}
+        for asked in (a_move(TOPIC), a_forced_move(TOPIC, force=True)):
+            refused = {one.code for one in plan(environment, asked).verdicts if one.level == "error"}
             assert "partition-count" in refused
     finally:
         stack.resume("mirror")
@@ -126,7 +117,7 @@ def test_a_partition_added_in_the_source_is_written_and_read_there_until_its_cop
     print(f"the copy has grown {time.monotonic() - begun:.1f} s after the job went on")
     wait_until(lambda: compare_mirrors(environment, [TOPIC], "west", 1.0, 0).equal, lambda: "it is copied", 120)
     # And the topic is switched to it
-    report = engine.resume(environment, engine.start(environment, plan(environment, move("planned"))).id)
+    report = moved(environment, a_move(TOPIC))
     assert report.result == "succeeded", report.error
     # Then everything is read there, and each partition continues at its offset
     for partition in range(NEW + 1):

@@ -6,6 +6,7 @@ import pytest
 
 from stack.clients.process import ClientProcess
 from stack.history.events import LibraryRemark, TransactionEnded
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run
 
 pytestmark = pytest.mark.stack
@@ -25,8 +26,7 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
     dirty = run.start("confluent-consumer", "dirty", name, group=f"{name}-dirty")
     options = {"rate": 100, "transaction_records": 10, "transaction_open": True, "abort_every": 5, "linger_ms": 2}
     producers = [run.start(kind, f"w{n}", name, **options) for n, kind in enumerate(PRODUCERS)]
-    for producer in producers:
-        producer.wait_for(30, "acknowledged", timeout_s=60)
+    await_records(30, *producers, timeout_s=60)
     clean.wait_for(30, "delivered")
 
     # When the user is moved to west, back, and to west again
@@ -37,13 +37,12 @@ def test_transactions_are_committed_once_or_not_at_all_while_their_user_is_switc
         assert "quiesce" in {step["name"] for step in document["steps"]}
         # Then each producer goes on
         for producer, count in zip(producers, before, strict=True):
-            producer.wait_for(producer.count("acknowledged") + 60, "acknowledged")
+            await_more(60, producer)
             assert outcomes(producer)[count:].count("committed") >= 3
     run.finish(producers, [clean, dirty])
 
     # And committed records were delivered exactly once, and aborted ones to no read_committed reader
-    result = run.verdict(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[f"{name}-clean", f"{name}-dirty"], redelivery="never")
     ended = [outcome for producer in producers for outcome in outcomes(producer)]
     assert clean.count("delivered") == 10 * ended.count("committed")
     # And no producer had to be replaced: each gave up at most one transaction per move

@@ -11,7 +11,7 @@ import pytest
 from ha_core.store.store import Store
 from ha_core.wire.codes import ErrorCode
 from stack.harness import Stack
-from tests.kit.running import bind, bootstrap, create_topic, switchyard, switchyard_command
+from tests.kit.running import bind, bootstrap, create_topic, start_command, switchyard
 from tests.kit.waiting import until
 from tests.system.transactions_by_hand import Transactional, again, committed
 
@@ -37,9 +37,7 @@ def producer(stack: Stack, name: str) -> Iterator[Transactional]:
 def quiesced(stack: Stack, store: Store, name: str, wait_s: int = 30) -> Iterator[subprocess.Popen[str]]:
     """The user is being moved, and the move waits for its transactions."""
     route = ("--from", "east", "--to", "west", "--reason", "test", "--yes", "--drain-timeout", str(wait_s))
-    command = switchyard_command(stack, "switch", f"user:{name}", *route)
-    pipe = subprocess.PIPE
-    move = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, text=True)
+    move = start_command(stack, "switch", f"user:{name}", *route)
     try:
         until(lambda: _fenced(store, name), "the topic has a transaction fence")
         yield move

@@ -7,6 +7,7 @@ import pytest
 from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.history.events import LibraryRemark, TransactionEnded
+from tests.kit.progress import await_more
 from tests.kit.running import Run
 from tests.kit.stacks import own_stack
 
@@ -23,9 +24,7 @@ OPTIONS = {"rate": 100, "transaction_records": 10, "transaction_open": True, "ab
 
 def go_on(producers: list[ClientProcess]) -> None:
     """Wait until each has three more transactions acknowledged."""
-    before = {producer: producer.count("acknowledged") for producer in producers}
-    for producer, count in before.items():
-        producer.wait_for(count + 30, "acknowledged", STILL_S)
+    await_more(30, *producers, timeout_s=STILL_S)
 
 
 def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_killed_and_stays_away(
@@ -48,8 +47,7 @@ def test_transactional_producers_go_on_and_are_moved_when_their_gateway_is_kille
         go_on(producers)
     run.finish(producers, [reader])
     # And committed records were delivered, aborted ones were not, and no producer had to be replaced
-    result = run.verdict(name, complete=[name])
-    assert result.sound, str(result)
+    run.assert_sound(name, complete=[name])
     events = [event for producer in producers for event in producer.history().clients[producer.name]]
     assert not [
         event for event in events if isinstance(event, LibraryRemark) and (event.fatal or "FATAL" in event.text)

@@ -16,10 +16,10 @@ import pytest
 
 from gateway.process.peers import ranked
 from ha_core.model import GatewayRecord, identify
-from stack.clients.process import ClientProcess
 from stack.harness import Stack
 from stack.processes import command_line, descendants, identity
 from tests.kit.own_gateway import OwnGateway
+from tests.kit.progress import await_more
 from tests.kit.running import Run, bind, bootstrap, create_topic, switchyard
 from tests.kit.stacks import own_stack
 from tests.kit.waiting import until
@@ -98,15 +98,11 @@ class Load:
         self.goes_on()
 
     def goes_on(self) -> None:
-        before: dict[ClientProcess, int] = {producer: producer.count("acknowledged") for producer in self.producers}
-        for producer, count in before.items():
-            producer.wait_for(count + 100, "acknowledged")
+        await_more(100, *self.producers)
 
     def assert_sound(self) -> None:
         self.run.finish(self.producers, self.readers)
-        result = self.run.verdict(self.topic, complete=[self.topic])
-        print(result)
-        assert result.sound, str(result)
+        self.run.assert_sound(self.topic, complete=[self.topic])
         assert_no_client_has_failed(self.run.clients)
 
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+import httpx
+
 from ha_core.store.zookeeper import connect
 from stack.clients.process import ClientProcess, history_of
 from stack.harness import Stack
-from stack.history.events import Acked, Delivered, Failed, LibraryRemark
+from stack.history.events import Failed, LibraryRemark
+from tests.kit.progress import given
 from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, switchyard
 
 
@@ -45,6 +48,12 @@ def client_id_at(stack: Stack, user: str, gateway: int) -> str:
     raise AssertionError(f"none of 40 client ids is served by gateway {gateway}")
 
 
+def metrics_of(stack: Stack, gateway: int) -> str:
+    """The page for Prometheus of the gateway with that number."""
+    url = next(known["http"] for known in stack.gateways if known["id"] == f"gw-{gateway}") + "/metrics"
+    return httpx.get(url, trust_env=False).text
+
+
 def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
     """Partition → leading broker, from the cluster itself; {} if it has no such topic."""
     from confluent_kafka.admin import AdminClient
@@ -52,14 +61,6 @@ def leaders(stack: Stack, cluster: str, topic: str) -> dict[int, int]:
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 3})
     found = admin.list_topics(timeout=20).topics.get(topic)  # a request by its name might create it
     return {} if found is None else {partition.id: partition.leader for partition in found.partitions.values()}
-
-
-def acked(producer: ClientProcess) -> list[Acked]:
-    return [event for event in producer.history().clients[producer.name] if isinstance(event, Acked)]
-
-
-def given(consumer: ClientProcess) -> list[Delivered]:
-    return [event for event in consumer.history().clients[consumer.name] if isinstance(event, Delivered)]
 
 
 def assert_ascending(consumer: ClientProcess) -> None:

@@ -17,6 +17,7 @@ from stack.harness import Stack
 from stack.history.delivery import acknowledged
 from stack.history.history import Values
 from tests.kafka.mirroring import content
+from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, bootstrap, create_topic, switchyard
 from tests.spark_jobs.mirror.live import client, goes_on
 from tests.system.conftest import MakeRun
@@ -100,8 +101,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_despite_kills_and_stops(
     switchyard(stack, "mirror", "link", *topics, "--from", "east", "--to", "west", "--reason", "standby", "--yes")
     writers = {topic: writers_of(run, topic, keys) for topic, (keys, _) in topics.items()}
     for several in writers.values():
-        for writer in several:
-            writer.wait_for(20, "acknowledged")
+        await_records(20, *several)
     for topic in topics:
         goes_on(stack, store, topic, PARTITIONS, PATIENCE_S)
     # When all participants are killed and stopped
@@ -111,8 +111,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_despite_kills_and_stops(
         with run.fault("barrage", settle_s=PATIENCE_S):
             barrage.carry_out()
         for several in writers.values():
-            for writer in several:
-                writer.wait_for(writer.count("acknowledged") + 20, "acknowledged", PATIENCE_S)
+            await_more(20, *several, timeout_s=PATIENCE_S)
         behind = [goes_on(stack, store, topic, PARTITIONS, PATIENCE_S) for topic in topics]
         for several in writers.values():
             for writer in several:
@@ -127,8 +126,7 @@ def test_every_acknowledged_record_is_in_the_copy_once_despite_kills_and_stops(
         # And these are all acknowledged records, once, at their offsets
         source, copied = contents(stack, "east", whole), contents(stack, "west", whole)
         assert copied == source
-        result = run.verdict(whole)
-        assert result.sound, str(result)
+        result = run.assert_sound(whole)
         values = Values(run.history())
         for partition in copied:
             assert_each_once_in_order(partition, values)
