@@ -199,16 +199,6 @@ def test_giving_up_is_refused_for_all_topics_when_an_operation_has_locked_one(st
     assert store.load() == before
 
 
-def test_giving_up_names_the_lock_that_this_version_cannot_read(store: MemoryStore) -> None:
-    store.plant("/locks/topic%3Abills", b"{")
-
-    code, data = run(*DONE)
-
-    assert code == 2
-    assert "zkCli.sh delete ROOT/locks/topic%3Abills`" in data["error"]
-    assert "switchyard resume" not in data["error"]
-
-
 @pytest.mark.parametrize(
     "probe",
     [

@@ -126,14 +126,6 @@ def test_migrate_from_an_unreachable_cluster_suggests_migrate_from_fault(topic: 
 
 
 @pytest.mark.usefixtures("store")
-@pytest.mark.parametrize("words", [("rollback", "no-such-operation"), ("settle", "no-such-operation")])
-def test_rollback_and_settle_of_an_unknown_operation_name_it(words: tuple[str, ...]) -> None:
-    code, data = run(*words)
-    assert code == 2
-    assert "no-such-operation" in data["error"]
-
-
-@pytest.mark.usefixtures("store")
 def test_settle_with_unreachable_clusters_leaves_the_crossing_open() -> None:
     code, data = run("settle")
 

@@ -111,12 +111,6 @@ def test_an_empty_list_of_mirrors_names_the_command_that_makes_one(monkeypatch: 
     assert "switchyard mirror link" in shown("mirrors")
 
 
-def test_a_topic_without_a_mirror_is_not_unlinked(store: MemoryStore) -> None:
-    code, answer = run("mirror", "unlink", "users", "--to", "west", "--reason", "test", "--yes")
-    assert code == 2
-    assert "users has no mirror in west" in answer["error"]
-
-
 def test_a_dry_run_of_unlink_or_throttle_names_its_mirrors_and_changes_nothing(store: MemoryStore) -> None:
     before = store.client().load().revision
 
@@ -164,11 +158,6 @@ def test_an_invalid_limit_is_refused_and_changes_nothing(store: MemoryStore, lim
                        "--reason", "test", "--yes")  # fmt: skip
     assert (code, "1024 or more" in answer["error"]) == (2, True)
     assert set(limits(store).values()) == {None}
-
-
-def test_a_topic_without_a_mirror_is_not_throttled(store: MemoryStore) -> None:
-    code, answer = run("mirror", "throttle", "users", "--max-bytes-s", "5000", "--reason", "test")
-    assert (code, "users has no mirror" in answer["error"]) == (2, True)
 
 
 def test_the_status_check_names_uncopied_mirrors_and_stopped_partitions(store: MemoryStore) -> None:

@@ -39,19 +39,6 @@ def made(*changes: tuple[str, object], keeps_all: bool = True) -> History:
     return history
 
 
-def test_a_commit_between_two_versions_of_a_key_serves_the_first_also_at_a_node_that_has_read_both() -> None:
-    # Given a node that has read both versions
-    history = made(("a", "old"), ("b", "x"), ("a", "new"))
-    cache = Cache()
-    read(cache, history)
-
-    moved = cache.commit(agreed(history, 2))
-
-    assert moved is CommitOutcome.COMMITTED
-    assert cache.main is not None
-    assert values(cache.main.rows) == {"a": {"is": "old"}, "b": {"is": "x"}}
-
-
 def test_a_node_that_may_lack_the_version_of_a_commit_time_waits_for_a_later_one() -> None:
     # Given a source that replaces in place, and a node that has read after the change
     history = made(("a", "old"), keeps_all=False)
@@ -128,29 +115,6 @@ def test_a_node_that_was_away_longer_than_deletions_are_kept_reads_everything_an
     assert cache.commit(agreed(history, 3)) is CommitOutcome.COMMITTED
     assert cache.main is not None
     assert values(cache.main.rows) == {"b": {"is": "x"}}
-
-
-def test_a_first_read_in_pages_keeps_what_a_commit_needs() -> None:
-    history = made(*((f"k{number % 7}", number) for number in range(100)))
-    cache = Cache()
-
-    read(cache, history, limit=3)
-
-    for at_us in (40, 41, 99):
-        assert cache.commit(agreed(history, at_us)) is CommitOutcome.COMMITTED
-        assert cache.main is not None
-        assert values(cache.main.rows) == history.content(at_us)
-
-
-def test_a_first_read_in_pages_completes_although_the_source_has_forgotten_deletions() -> None:
-    history = made(("a", 1), ("b", 2), ("c", 3), ("d", 4), ("e", 5), ("e", None))
-    history.forget_deletions(6)
-    cache = Cache()
-
-    read(cache, history, limit=2)
-
-    assert cache.reloads == 0
-    assert cache.commit(agreed(history, 6)) is CommitOutcome.COMMITTED
 
 
 def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:

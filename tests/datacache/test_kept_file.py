@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from hashlib import blake2b
 from pathlib import Path
@@ -115,25 +114,6 @@ def test_a_restarted_process_appends_to_its_file(path: Path) -> None:
 
     assert path.stat().st_ino == inode
     assert kept(path) == content(4, a=4, b=3)
-
-
-@pytest.mark.parametrize("cut", range(1, 120, 7))
-def test_a_torn_end_leaves_the_state_before(path: Path, cut: int) -> None:
-    file = CacheFile(path, SOURCE)
-    file.keep(content(3, a=1, b=3), time.time())
-    whole = path.stat().st_size
-    file.keep(content(4, a=4, b=3), time.time())
-    os.truncate(path, path.stat().st_size - cut)
-    assert path.stat().st_size > whole
-
-    found = CacheFile(path, SOURCE)
-    again = found.load()
-
-    assert again is not None
-    assert again.content == content(3, a=1, b=3)
-    # And the next state is not written after it.
-    found.keep(content(5, a=5, b=3), time.time())
-    assert kept(path) == content(5, a=5, b=3)
 
 
 def test_a_damaged_byte_never_loads_content_that_was_not_written(path: Path) -> None:

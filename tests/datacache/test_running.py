@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from ha_core.datacache.cache import DataCache
-from ha_core.datacache.core.errors import NodeIdTakenError
 from ha_core.datacache.core.source import MAX_US, Changes
 from ha_core.datacache.core.uncommitted import Content
 from ha_core.datacache.state import CacheSettings
@@ -206,19 +205,6 @@ def test_a_reload_by_hand_reads_everything_anew(fleet: Fleet, other: Session) ->
 
     until(lambda: cache.state().reloads == 1, "read anew")
     assert serves(cache, {"a": {"is": "x"}})
-
-
-def test_a_second_node_with_the_id_of_a_live_one_does_not_start(
-    fleet: Fleet, other: Session, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    source = history(a="x")
-    cache = fleet.start("gw-1", source)
-    monkeypatch.setattr(other.store.tree, "session_timeout_s", 0.2)  # not much longer it waits for the other to go
-
-    with pytest.raises(NodeIdTakenError, match="node gw-1 of the cache users"):
-        DataCache("users", "gw-1", source, other.store.tree).start()
-
-    assert cache.wait(DEADLINE_S)
 
 
 def test_new_main_parts_are_delivered_in_order_and_a_failing_listener_costs_nothing(session: Session) -> None:

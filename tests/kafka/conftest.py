@@ -9,9 +9,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
+from tests.kafka.clients import Settings, settings
+from tests.kafka.mirroring import LOG, LOG_PARTITIONS, Linked
 
 
 @pytest.fixture(scope="package")
@@ -55,3 +58,35 @@ def fresh() -> Callable[[str], str]:
     """Names that no other test uses."""
     numbers, run = itertools.count(), uuid.uuid4().hex[:6]
     return lambda what: f"{what}-{run}-{next(numbers)}"
+
+
+@pytest.fixture(scope="package")
+def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    """A client of east."""
+    return settings(clusters["east"], account)
+
+
+@pytest.fixture(scope="package")
+def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
+    """A client of west."""
+    return settings(clusters["west"], account)
+
+
+@pytest.fixture(scope="package")
+def copy_logs(east: Admin, west: Admin) -> None:
+    """Each cluster has the topic in which copiers record what they append."""
+    for admin, replication in ((east, 1), (west, 3)):
+        admin.create_topics([TopicSpec(LOG, LOG_PARTITIONS, replication, {"cleanup.policy": "compact"})])
+
+
+@pytest.fixture(scope="package")
+def linked(east: Admin, west: Admin, fresh: Callable[[str], str]) -> Linked:
+    """Creates a topic in east and its empty copy in west, and returns their name."""
+
+    def create(partitions: int = 1, **config: str) -> str:
+        name, own = fresh("copied"), {key.replace("_", "."): value for key, value in config.items()}
+        for admin, replication in ((east, 1), (west, 3)):
+            admin.create_topics([TopicSpec(name, partitions, replication, own)])
+        return name
+
+    return create

@@ -12,7 +12,6 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying, CopyStatus
-from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.plan.facts.clusters import Partition
@@ -21,11 +20,8 @@ from tests.kafka.clients import Settings
 Headers = list[tuple[str, str | bytes | None]]
 LOG = "copies"
 LOG_PARTITIONS = 2
-
-
-def create_log(admin: Admin, replication: int) -> None:
-    if not admin.topics([LOG], offsets=False):
-        admin.create_topics([TopicSpec(LOG, LOG_PARTITIONS, replication, {"cleanup.policy": "compact"})])
+Linked = Callable[..., str]
+"""The fixture `linked`."""
 
 
 def copy_of(topic: str, partition: int = 0) -> CopyPartition:

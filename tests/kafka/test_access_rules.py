@@ -55,25 +55,6 @@ def test_super_user_is_detected_by_a_deny_rule_without_effect(
             assert not admin.bypasses_rules()
 
 
-def test_ordinary_copier_is_not_denied_and_open_rights_are_reported(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], fresh: Fresh, running: Stack
-) -> None:
-    topic = fresh("open")
-    for admin in (east, west):
-        admin.create_topics([TopicSpec(topic, 1, 1)])
-    add(west, {rule(topic, WRITE, "User:eve")})
-    add(east, {rule(topic, WRITE), rule(topic, READ)})
-    store = MemoryStore()
-    mirrored(store, topic)
-    with Admin(clusters["west"], ordinary(running), timeout_s=20) as admin:
-        found = synced(store, east, admin)
-    # Then there is neither a guard nor, without it, a right to write
-    assert of(west, topic) == {rule(topic, WRITE, "User:eve"), rule(topic, READ)}
-    (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
-    assert "no super user" in told
-    assert "do not refuse User:eve" in told
-
-
 def test_mirror_copies_rights_and_denies_all_writers_of_its_copy(
     east: Admin, west: Admin, fresh: Fresh, running: Stack
 ) -> None:

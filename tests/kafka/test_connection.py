@@ -88,25 +88,6 @@ def test_an_address_without_a_port_is_refused_with_a_way_out() -> None:
         Admin(Cluster(name="east", bootstrap="localhost"))
 
 
-def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_version_zero() -> None:
-    asked = []
-
-    # Given a broker that knows ApiVersions in version 0 alone
-    def answer(frame: bytes) -> bytes:
-        version = header_of(frame).api_version
-        asked.append(version)
-        keys = [{"api_key": ApiKey.METADATA, "min_version": 0, "max_version": 5}]
-        code = ErrorCode.UNSUPPORTED_VERSION if version else ErrorCode.NONE
-        return answered(frame, {"error_code": code, "api_keys": keys}, version=0)
-
-    # When a client connects
-    with listening(answer) as port, closing(connect(port)) as connection:
-        newest = connection.version(ApiKey.METADATA)
-    # Then it retries, and knows the broker's versions
-    assert newest == 5
-    assert asked == [3, 0]
-
-
 def test_an_api_or_version_that_the_broker_lacks_is_named() -> None:
     with listening(broker({ApiKey.METADATA: (0, 5)})) as port, closing(connect(port)) as connection:
         with pytest.raises(UnsupportedByClusterError, match="does not offer DESCRIBE_PRODUCERS"):

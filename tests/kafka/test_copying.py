@@ -11,36 +11,23 @@ from confluent_kafka import Producer
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
-from ha_core.kafka.facts import TopicSpec
 from ha_core.mirror import progress as limits
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.model import Cluster
-from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
-from tests.kafka.clients import produce, settings
-from tests.kafka.mirroring import Headers, all_are, caught_up, content, copy_of, copying, create_log, states, wait_until
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import Headers, Linked, all_are, caught_up, content, copy_of, copying, states, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
-Fresh = Callable[[str], str]
-
-
-@pytest.fixture(scope="module")
-def log(west: Admin) -> None:
-    create_log(west, 3)
-
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("copy_logs")]
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 def test_a_copy_has_every_record_with_its_key_headers_and_time(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, here: Settings, there: Settings, linked: Linked
 ) -> None:
     # Given a topic with records of every kind, and a partition for each compression
-    name = fresh("copied")
-    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    for admin, replication in ((east, 1), (west, 3)):  # records are years old, which retention would delete
-        admin.create_topics([TopicSpec(name, len(CODECS), replication, {"retention.ms": "-1"})])
+    name = linked(len(CODECS), retention_ms="-1")  # records are years old, which retention would delete
     for partition, codec in enumerate(CODECS):
         producer = Producer(here | {"compression.type": codec, "enable.idempotence": True, "linger.ms": 5})
         for number in range(3000):
@@ -61,13 +48,11 @@ def test_a_copy_has_every_record_with_its_key_headers_and_time(
 
 
 def test_bytes_in_flight_are_bounded_for_any_number_of_partitions(
-    running: Stack, east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    running: Stack, east: Admin, west: Admin, here: Settings, linked: Linked
 ) -> None:
     # Given many partitions that are copied by one loop, which may hold three megabytes
-    name, partitions, most = fresh("copied"), 20, 3 << 20
-    here = settings(clusters["east"], account)
-    east.create_topics([TopicSpec(name, partitions, 1)])
-    west.create_topics([TopicSpec(name, partitions, 3)])
+    partitions, most = 20, 3 << 20
+    name = linked(partitions)
     keys = [(name, number) for number in range(partitions)]
     job = Copying(east, west, [copy_of(*key) for key in keys], buffer_bytes=most)
     held = [0]
@@ -101,13 +86,10 @@ def test_bytes_in_flight_are_bounded_for_any_number_of_partitions(
 
 
 def test_repeated_takeovers_copy_each_record_once(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, here: Settings, there: Settings, linked: Linked
 ) -> None:
     # Given a topic that is written all the time
-    name = fresh("copied")
-    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    east.create_topics([TopicSpec(name, 2, 1)])
-    west.create_topics([TopicSpec(name, 2, 3)])
+    name = linked(2)
     copies = [copy_of(name, partition) for partition in range(2)]
     # When it is copied by one copier after the other, the older ones being still at work
     for turn in range(6):
@@ -130,55 +112,21 @@ def test_repeated_takeovers_copy_each_record_once(
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_only_committed_records_reach_the_copy(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
-) -> None:
-    # Given transactions that were committed and aborted
-    name = fresh("copied")
-    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
-    producer = Producer(here | {"transactional.id": name})
-    producer.init_transactions(30)
-    for number in range(20):
-        producer.begin_transaction()
-        for record in range(number % 4 + 1):
-            producer.produce(name, b"%d-%d" % (number, record))
-        if number % 3:
-            producer.commit_transaction(30)
-        else:
-            producer.flush(30)
-            producer.abort_transaction(30)
-    end = east.ends([(name, 0)])[name, 0].log_end
-    # When they are copied
-    with copying(east, west, [copy_of(name, 0)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): end}), job.statuses)
-    # Then the copy has what a consumer of committed records sees, also for one that reads all
-    found = content(there, name)
-    assert found == content(here, name)
-    assert len(found) == sum(number % 4 + 1 for number in range(20) if number % 3)
-
-
 def test_a_topic_with_records_of_its_own_is_not_copied_to(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, there: Settings, linked: Linked
 ) -> None:
-    name = fresh("copied")
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
-    produce(settings(clusters["west"], account), name, 3)
+    name = linked()
+    produce(there, name, 3)
     (found,) = west.take_over([copy_of(name, 0)]).values()
     assert isinstance(found, CopyDamagedError)
     assert f"topic {name} partition 0 of west holds records, from offset 0 on" in str(found)
 
 
 def test_partitions_are_added_dropped_and_renewed_without_loss(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, here: Settings, there: Settings, linked: Linked
 ) -> None:
     # Given a job without partitions, whose lanes are renewed all the time
-    name = fresh("copied")
-    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    east.create_topics([TopicSpec(name, 3, 1)])
-    west.create_topics([TopicSpec(name, 3, 3)])
+    name = linked(3)
     copies = [copy_of(name, partition) for partition in range(3)]
     with copying(east, west, [], renew_s=1.0) as job:
         assert job.statuses() == {}
@@ -209,17 +157,14 @@ def test_partitions_are_added_dropped_and_renewed_without_loss(
 def test_copy_log_has_the_whole_map_for_any_number_of_gaps(
     east: Admin,
     west: Admin,
-    clusters: dict[str, Cluster],
-    account: SecurityProfile,
-    fresh: Fresh,
+    here: Settings,
+    linked: Linked,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # Given a source with a gap after every record, and small pages
     monkeypatch.setattr(limits, "PAGE_RUNS", 10)
-    name = fresh("gaps")
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
-    producer = Producer(settings(clusters["east"], account) | {"transactional.id": name})
+    name = linked()
+    producer = Producer(here | {"transactional.id": name})
     producer.init_transactions(30)
     for number in range(55):
         producer.begin_transaction()
@@ -230,7 +175,7 @@ def test_copy_log_has_the_whole_map_for_any_number_of_gaps(
     for _ in range(2):
         with copying(east, west, [copy]) as job:
             wait_until(partial(caught_up, job, {(name, 0): 110}), job.statuses)
-            produce(settings(clusters["east"], account), name, 1)
+            produce(here, name, 1)
     west.take_over([copy])
     # Then the map is whole, and most of it in pages
     notes = west.read_notes(copy.log, {copy.id: 0}, whole_map=True)[copy.id]
@@ -241,13 +186,9 @@ def test_copy_log_has_the_whole_map_for_any_number_of_gaps(
 
 
 def test_batches_larger_than_the_requested_size_are_copied_beside_busy_neighbours(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, here: Settings, there: Settings, linked: Linked
 ) -> None:
-    name = fresh("large")
-    here, there = settings(clusters["east"], account), settings(clusters["west"], account)
-    config = {"max.message.bytes": "9000000"}
-    east.create_topics([TopicSpec(name, 4, 1, config)])
-    west.create_topics([TopicSpec(name, 4, 3, config)])
+    name = linked(4, max_message_bytes="9000000")
     producer = Producer(here | {"message.max.bytes": 9_000_000, "linger.ms": 0})
     for number in range(12):
         producer.produce(name, b"z" * (4_000_000 + number), partition=number % 3)
@@ -261,14 +202,10 @@ def test_batches_larger_than_the_requested_size_are_copied_beside_busy_neighbour
         assert content(there, name, partition) == content(here, name, partition)
 
 
-def test_rate_limit_is_kept_and_lag_is_reported(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
-) -> None:
+def test_rate_limit_is_kept_and_lag_is_reported(east: Admin, west: Admin, here: Settings, linked: Linked) -> None:
     # Given 3 MB, written at times ten seconds apart
-    name = fresh("slow")
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
-    producer = Producer(settings(clusters["east"], account) | {"linger.ms": 0})
+    name = linked()
+    producer = Producer(here | {"linger.ms": 0})
     for number in range(30):
         producer.produce(name, bytes(100_000), timestamp=1_700_000_000_000 + 10_000 * number)
         producer.flush(30)
@@ -299,12 +236,10 @@ def test_rate_limit_is_kept_and_lag_is_reported(
 
 
 def test_idle_copy_writes_its_progress_so_that_no_intents_are_left(
-    east: Admin, west: Admin, clusters: dict[str, Cluster], account: SecurityProfile, fresh: Fresh
+    east: Admin, west: Admin, here: Settings, linked: Linked
 ) -> None:
-    name = fresh("quiet")
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
-    produce(settings(clusters["east"], account), name, 7)
+    name = linked()
+    produce(here, name, 7)
     copy = copy_of(name)
 
     def noted() -> int:

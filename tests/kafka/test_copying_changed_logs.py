@@ -16,43 +16,27 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.takeover import TakenOver
 from ha_core.kafka.verifying import Coverage, compare, plan
-from ha_core.model import Cluster, Mirror
+from ha_core.model import Mirror
 from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
 from ha_core.plan.mirror.standby import switched
-from ha_core.wire.sasl import SecurityProfile
-from tests.kafka.clients import Settings, produce, settings
+from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import (
     LOG,
     LOG_PARTITIONS,
     Headers,
+    Linked,
     caught_up,
     copy_of,
     copying,
-    create_log,
     states,
     stopped,
     wait_until,
 )
 from tests.kit.consumed import place_of
 
-pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("log")]
+pytestmark = [pytest.mark.stack, pytest.mark.usefixtures("copy_logs")]
 Fresh = Callable[[str], str]
 OLD_MS = 1_600_000_000_000
-
-
-@pytest.fixture(scope="module")
-def log(west: Admin) -> None:
-    create_log(west, 3)
-
-
-@pytest.fixture
-def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["east"], account)
-
-
-@pytest.fixture
-def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["west"], account)
 
 
 class Record(NamedTuple):
@@ -207,11 +191,9 @@ def delete_records(base: Settings, topic: str, before: int) -> None:
 
 
 @pytest.fixture
-def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
+def name(linked: Linked, here: Settings) -> str:
     """A topic with 100 records in batches of ten, and its empty copy."""
-    topic = fresh("cut-off")
-    east.create_topics([TopicSpec(topic, 1, 1)])
-    west.create_topics([TopicSpec(topic, 1, 3)])
+    topic = linked()
     for _ in range(10):
         produce(here, topic, 10, linger_ms="50")
     return topic

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -14,41 +13,21 @@ from confluent_kafka.admin import AdminClient
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.fencing import fence
-from ha_core.model import Cluster
-from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
-from tests.kafka.clients import Settings, produce, settings
-from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, stopped, wait_until
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import Linked, caught_up, content, copy_of, copying, stopped, wait_until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.usefixtures("log"),
+    pytest.mark.usefixtures("copy_logs"),
     pytest.mark.long("ha_core/kafka/copying", "ha_core/mirror"),
 ]
-Fresh = Callable[[str], str]
-
-
-@pytest.fixture(scope="module")
-def log(west: Admin) -> None:
-    create_log(west, 3)
 
 
 @pytest.fixture
-def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["east"], account)
-
-
-@pytest.fixture
-def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["west"], account)
-
-
-@pytest.fixture
-def name(east: Admin, west: Admin, fresh: Fresh, here: Settings) -> str:
+def name(linked: Linked, here: Settings) -> str:
     """A topic with 100 records, and its empty copy."""
-    topic = fresh("damaged")
-    east.create_topics([TopicSpec(topic, 1, 1)])
-    west.create_topics([TopicSpec(topic, 1, 3)])
+    topic = linked()
     produce(here, topic, 100, linger_ms="0")
     return topic
 
@@ -107,17 +86,6 @@ def test_a_copy_that_was_deleted_stops(east: Admin, west: Admin, name: str, here
         delete(there, name)
         produce(here, name, 1)
         stopped(job, f"topic {name} has no partition 0, or does not exist", 60)
-
-
-def test_retention_that_overtakes_a_copy_stops_it_and_the_loss_is_counted(
-    east: Admin, west: Admin, name: str, here: Settings
-) -> None:
-    with copying(east, west, [copy_of(name)]) as job:
-        wait_until(lambda: caught_up(job, {(name, 0): 100}), job.statuses)
-    produce(here, name, 50)
-    delete_records(here, name, 120)
-    with copying(east, west, [copy_of(name)]) as job:
-        stopped(job, "begins at 120, and offset 100 would be copied next. 20 offsets are lost")
 
 
 @pytest.mark.parametrize("all_noted", [True, False], ids=["noted", "not noted yet"])

@@ -13,31 +13,17 @@ from confluent_kafka import Producer
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
-from ha_core.model import Cluster
 from ha_core.plan.facts.clusters import Partition
-from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
-from tests.kafka.clients import Settings, produce, settings
-from tests.kafka.mirroring import caught_up, content, copy_of, copying, create_log, states, wait_until
+from tests.kafka.clients import Settings, produce
+from tests.kafka.mirroring import Linked, caught_up, content, copy_of, copying, states, wait_until
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/kafka/copying", "ha_core/mirror")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.usefixtures("copy_logs"),
+    pytest.mark.long("ha_core/kafka/copying", "ha_core/mirror"),
+]
 Fresh = Callable[[str], str]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def log(east: Admin, west: Admin) -> None:
-    create_log(west, 3)
-    create_log(east, 1)
-
-
-@pytest.fixture
-def here(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["east"], account)
-
-
-@pytest.fixture
-def there(clusters: dict[str, Cluster], account: SecurityProfile) -> Settings:
-    return settings(clusters["west"], account)
 
 
 @contextmanager
@@ -85,11 +71,9 @@ def test_dead_source_leader_needs_no_takeover(
 
 @pytest.mark.parametrize("deaths", [1, pytest.param(2, marks=pytest.mark.soak)], ids=["once", "again"])
 def test_copy_with_a_dead_leader_is_taken_over_and_continues(
-    east: Admin, west: Admin, running: Stack, fresh: Fresh, here: Settings, there: Settings, deaths: int
+    east: Admin, west: Admin, running: Stack, linked: Linked, here: Settings, there: Settings, deaths: int
 ) -> None:
-    name = fresh("moved")
-    east.create_topics([TopicSpec(name, 1, 1)])
-    west.create_topics([TopicSpec(name, 1, 3)])
+    name = linked()
     produce(here, name, 100)
     producer = Producer(here | {"linger.ms": 5})
     with copying(east, west, [copy_of(name)]) as job:

@@ -8,28 +8,6 @@ from hypothesis import strategies as st
 from ha_core.mirror.lag import MOST_SEEN, LagTracker
 
 
-def test_rpo_of_a_nearly_current_copy_is_that_moment() -> None:
-    behind = LagTracker()
-    behind.saw(10.0, end=5, copied=5)
-    behind.saw(11.0, end=5, copied=5)
-    assert behind.since(5) == 11.0
-    # When more is written, and the copy stays where it is
-    behind.saw(12.0, end=9, copied=5)
-    behind.saw(13.0, end=12, copied=5)
-    # Then everything since the last complete moment could be lost, and less as the copy reaches known ends
-    assert behind.since(5) == 11.0
-    assert behind.since(9) == 12.0
-    assert behind.since(12) == 13.0
-
-
-def test_rpo_is_unknown_before_a_copy_has_caught_up() -> None:
-    behind = LagTracker()
-    assert behind.since(0) is None
-    behind.saw(10.0, end=100, copied=3)
-    assert behind.since(99) is None
-    assert behind.since(100) == 10.0
-
-
 def test_truncated_records_of_the_source_do_not_count() -> None:
     behind = LagTracker()
     behind.saw(10.0, end=100, copied=50)

@@ -41,30 +41,6 @@ def marker(at: int, epoch: int) -> Batch:
     return header(at, 1, Writer(7, epoch), 0x30)
 
 
-def test_number_of_records_tells_which_batches_of_an_intent_were_appended() -> None:
-    # Given an intent of three batches, after a gap in the source
-    intent = Intent(Writer(7, 0), 0, (Copied(5, 10, 70, 1, 9), Copied(15, 1), Copied(20, 4, 71, 0, 3)), leader_epoch=3)
-    # When the copy ends after the second
-    found = recover(START, [intent], DataEnd(11))
-    # Then copying continues with the third, and only the producers of the first two are known
-    assert (found.source, found.target, found.sequence, found.number) == (16, 11, 11, 0)
-    assert found.runs == (Run(5, 0, 11),)
-    assert found.producers == {70: (1, 9)}
-
-
-def test_each_gap_of_the_source_begins_a_run() -> None:
-    intent = Intent(Writer(7, 0), 0, (Copied(0, 3), Copied(3, 2), Copied(9, 1)))
-    assert recover(START, [intent], DataEnd(6)).runs == (Run(0, 0, 5), Run(9, 5, 1))
-
-
-def test_intents_of_a_copier_that_was_taken_over_are_ignored() -> None:
-    # Given a progress of epoch 1, and a late intent of the copier of epoch 0
-    progress = START.taken_over(Writer(7, 1), 1)
-    late = Intent(Writer(7, 0), 0, (Copied(0, 5),))
-    mine = Intent(Writer(7, 1), 0, (Copied(0, 2),))
-    assert recover(progress, [late, mine], DataEnd(3)).source == 2
-
-
 def test_copy_with_more_records_than_intended_is_damaged() -> None:
     with pytest.raises(CopyDamagedError, match="known up to 0"):
         recover(START, [], DataEnd(4))
@@ -102,32 +78,9 @@ def test_copy_that_lost_acknowledged_records_has_no_good_part() -> None:
     assert good_part(START, [], [header(0, 4, Writer(7, 0))], 4) == START
 
 
-def test_the_data_ends_at_the_first_marker_after_the_progress() -> None:
-    progress = Progress(Writer(7, 1), source=0, target=3)
-    tail = [header(0, 2, Writer(7, 0)), marker(2, 1), header(3, 5, Writer(7, 1)), marker(8, 2), marker(9, 3)]
-    assert data_end(tail, progress, 10) == DataEnd(8)
-
-
 def foreign(at: int) -> Batch:
     """The marker of a foreign transaction."""
     return header(at, 1, Writer(300, 5), 0x30)
-
-
-def test_foreign_marker_between_records_is_a_hole_of_one_offset() -> None:
-    # Given a copy that was a source: a coordinator has ended an old transaction between appended batches
-    writer = Writer(7, 0)
-    intents = [Intent(writer, 0, (Copied(0, 3), Copied(3, 2), Copied(5, 4)))]
-    tail = [header(0, 3, writer), foreign(3), foreign(4), header(5, 2, writer, sequence=3), foreign(7)]
-    # When a copier takes the copy over
-    found = data_end([*tail, header(8, 4, writer, sequence=5), marker(12, 1)], START, 13)
-    progress = recover(START, intents, found)
-    # Then the map is complete
-    assert found == DataEnd(12, (3, 4, 7))
-    assert progress.runs == (Run(0, 0, 3), Run(3, 5, 2), Run(5, 8, 4))
-    assert (progress.source, progress.target, progress.sequence) == (9, 12, 9)
-    # And if that marker is the last batch, the data end before it
-    assert data_end([*tail, marker(8, 1)], START, 9) == DataEnd(7, (3, 4))
-    assert recover(START, intents, DataEnd(7, (3, 4))).source == 5
 
 
 def test_foreign_record_is_damage_after_any_markers() -> None:
@@ -197,13 +150,6 @@ def test_a_marker_does_not_hide_that_acknowledged_records_were_lost() -> None:
     # Then it is detected after any number of takeovers
     with pytest.raises(CopyDamagedError, match="acknowledged at offset 99"):
         data_end([marker(99, 3), marker(100, 4)], progress, 101)
-
-
-def test_partly_recorded_intent_continues_after_the_progress() -> None:
-    intent = Intent(Writer(7, 0), 0, (Copied(0, 3), Copied(3, 2), Copied(9, 1)))
-    half = START.with_batches(intent.batches[:1])
-    assert recover(half, [intent], DataEnd(5)).runs == (Run(0, 0, 5),)
-    assert recover(half, [intent], DataEnd(6)).source == 10
 
 
 def test_end_that_fits_only_a_later_batch_is_damage() -> None:

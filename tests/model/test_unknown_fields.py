@@ -77,11 +77,6 @@ def test_a_document_and_its_parts_are_written_back_with_their_unknown_fields(kin
     assert kept(fields(stored(kind)), {**STORED[kind], **NEW})
 
 
-def test_a_document_of_a_newer_schema_is_refused() -> None:
-    with pytest.raises(UnreadableDocumentError, match="newer than"):
-        UserBindings.from_bytes(b'{"schema":99,"user":"ann"}', "/bindings/ann")
-
-
 def test_evidence_is_of_its_kind_and_keeps_its_unknown_fields() -> None:
     # Given stored evidence with an unknown field
     evidence = {

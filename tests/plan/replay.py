@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random
+from typing import TypeVar
 
 from ha_core.model import (
     Cluster,
@@ -31,7 +32,7 @@ from ha_core.model import (
 )
 from ha_core.model.extent import Place, check, identity, live, locate
 from ha_core.model.operation import AdoptedGroup
-from ha_core.plan.engine.revision import Documents
+from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds
 from ha_core.plan.mirror.copies import also_mirrored, hold_change, to_hold
 from ha_core.plan.move.closure import lock_keys
@@ -600,6 +601,31 @@ def start(world: World) -> tuple[Step, ...]:
 
 def nothing(_count: int) -> None:
     pass
+
+
+W = TypeVar("W", bound=World)
+
+
+def killed_after_each_effect(make: Callable[[], W], by: int = 1) -> Iterator[tuple[int, W]]:
+    """Kill the move after 0, `by`, 2 `by` … effects, each time in a new world, until it comes to its end."""
+    for effects in range(0, BEYOND, by):
+        world = make()
+        finished = advance(world, world.run(start(world)), effects, nothing)
+        yield effects, world
+        if finished:
+            return
+    raise AssertionError("the move never came to its end")
+
+
+def broken_worlds(attempt: Callable[[int], None], seeds: int) -> int:
+    """Count the seeds with which the checker, or the planner itself, finds a planted fault."""
+    broken = 0
+    for seed in range(seeds):
+        try:
+            attempt(seed)
+        except (AssertionError, MoveDamagedError):
+            broken += 1
+    return broken
 
 
 def bring_to_an_end(world: World) -> None:

@@ -45,6 +45,7 @@ from ha_core.plan.migration.crossing_stages import (
 from ha_core.plan.move.carry_over import below_cut
 from ha_core.plan.move.identity_maps import pin_change, to_pin, unpin_change
 from ha_core.plan.move.partitions import of_all
+from tests.plan.replay import BrokenError
 
 TOPIC, ORIGIN, TARGET = "orders", "east", "west"
 PARTITIONS = (0, 1)
@@ -52,10 +53,6 @@ PARTITIONS = (0, 1)
 
 Shape = Literal["whole", "single", "rest"]
 """Crossing part: the whole topic; its first partition alone; or the rest of it after the second one has moved."""
-
-
-class BrokenError(AssertionError):
-    """The invariant does not hold."""
 
 
 class FailedError(Exception):

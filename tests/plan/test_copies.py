@@ -29,17 +29,12 @@ from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_h
 from ha_core.plan.absence.reconciled import old_mirror
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
-from ha_core.plan.facts.clusters import CopyFacts, CopyLag, PartitionEnds
-from ha_core.plan.facts.verdict import Verdict
+from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
 from ha_core.plan.mirror.copies import also_mirrored, fitting, hold_change
 from ha_core.plan.mirror.standby import regained
 from ha_core.plan.move.carry_over import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
-from ha_core.plan.move.closure import closure
 from ha_core.plan.move.planner import cut_change, undo_change
-from ha_core.plan.preflight import PreflightCase as Judged
-from ha_core.plan.preflight import preflight
 from tests.plan.maps import rows
-from tests.plan.preflight_case import HERE, SOUND
 
 MIRROR = Mirror.of("t", "east", "west", "link-1", "now", "me")
 HELD = MIRROR.changed(held="op")
@@ -93,16 +88,6 @@ def test_copied_records_are_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     tail = one(documents, LostTail)
     assert (tail.topic, tail.cluster, tail.target, tail.link, tail.counted) == ("t", "east", "west", "link-1", None)
     assert (tail.partitions[0].mirrored, tail.partitions[0].client) == (24, 24)
-
-
-@pytest.mark.parametrize(("start", "begins"), [(0, 0), (10, 10), (22, 22), (30, 100)])
-def test_records_that_a_dead_source_had_deleted_do_not_return_with_its_copy(start: int, begins: int) -> None:
-    copies = {("t", 0): CopyFacts(24, (Run(0, 1, 24),), whole=True)}
-    seen = replace(SEEN, origin_start=start)
-    documents = cut_change(operation(), view(), {("t", 0): seen}, {}, {}, copies=copies)
-    extents = one(documents, Topic).partitions[0]
-    assert min(extents[0].start, 100) == begins
-    assert all(extent.base == extent.start + 1 for extent in extents if extent.copied)
 
 
 TWO_STAYS = (
@@ -309,39 +294,6 @@ def test_a_hold_is_refused_where_another_operation_has_it_and_given_back_by_the_
     with pytest.raises(MoveDamagedError, match="not held any more"):
         cut(CopyFacts(0), view(mirror=MIRROR))
     assert one(undo_change(operation(), view()), Mirror) == MIRROR
-
-
-def judged(mirror: Mirror, lag: CopyLag | None, **request: Any) -> list[Verdict]:
-    """Verdicts on a move of `orders`, which is mirrored and has data in west."""
-    held = replace(HERE, ends={0: 4, 1: 0})
-    case = SOUND.with_topic("west", held).forced.asking(unread="wait", force=True, **request)
-    state, move, facts = case.parts()
-    topic = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
-    state = replace(state, topics={"orders": topic}, mirrors={mirror.key: mirror})
-    level = CopyLag("copying", 0, 0, 1.0)
-    lags = {} if lag is None else {(mirror.key, 0): lag, (mirror.key, 1): level}
-    found = closure(state, case.usage_by_user, move)
-    return preflight(Judged(state, move, found, facts, gateways=case.gateways, lags=lags))
-
-
-ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
-
-
-def test_the_preflight_of_a_forced_switch_says_how_much_the_copies_lacked() -> None:
-    behind = {v.code: v for v in judged(ORDERS, CopyLag("copying", 1200, 2500, 4.0))}
-    assert not [code for code, v in behind.items() if v.level == "error"]
-    assert behind["goes-to-copy"].level == "warning"
-    assert "1,200 records, the oldest of 2.5 s," in behind["goes-to-copy"].text
-    assert "mirror reconcile east" in behind["goes-to-copy"].remedy
-    level = {v.code: v for v in judged(ORDERS, CopyLag("copying", 0, None, 4.0))}
-    assert level["goes-to-copy"].level == "info"
-    unknown = {v.code: v for v in judged(ORDERS, None)}
-    assert unknown["copy-unknown"].level == "warning"
-
-
-def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
-    elsewhere = Mirror.of("orders", "east", "north", "link-1", "now", "me")
-    assert "mirrored" in {v.code for v in judged(elsewhere, None) if v.level == "error"}
 
 
 def test_a_topic_with_a_damaged_copy_stays_and_the_others_move() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from ha_core.model import (
-    Crossing,
     Extent,
     GatewayRecord,
     MigrateOperation,
@@ -151,16 +150,6 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_when_it_settles()
     assert (topic.writer, topic.partitions[1], topic.partitions[2]) == ("east", identity("east"), identity("east"))
     assert done.evidence.remaining == {"orders": (1, 2)}
     assert shape(settled)[-1][0] == "west"
-
-
-def test_partitions_added_during_a_crossing_stay_in_the_origin_when_a_barrier_ends_it() -> None:
-    operation, view = opened()
-    held, fenced = written(hold_change(operation, view, ["orders"], "open"), view)
-
-    done, over = written(finish_change(held, fenced, ["orders"], ends(60), {"orders": 2}, {}), fenced)
-
-    assert (over.topics["orders"].writer, over.topics["orders"].partitions[1]) == ("east", identity("east"))
-    assert (done.state, done.evidence.remaining) == ("cut", {"orders": (1,)})
 
 
 def test_a_crossing_is_not_opened_when_partitions_were_added_since_its_proposal() -> None:
@@ -361,13 +350,6 @@ def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_
     assert "partition 9" in found[1].text
     assert "orders-3" in found[2].text
     assert "--finish-with-barrier" in found[2].remedy
-
-
-def test_a_map_with_a_crossing_is_read_back_as_it_was_written() -> None:
-    _, view = opened()
-    topic = view.topics["orders"]
-    assert topic.crossing == Crossing(operation="m-1", state="open")
-    assert Topic.from_bytes(topic.to_bytes(), "/topics/orders") == topic
 
 
 def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> None:

@@ -118,45 +118,6 @@ TestPartitionLife = PartitionLife.TestCase
 TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=20, deadline=None)
 
 
-def test_moves_there_back_and_on_keep_every_offset() -> None:
-    # When a partition moves there, back, and on
-    there = cut(identity("a"), 100, "b", 7)
-    back = cut(there, 27, "a", 103)
-    on = cut(back, 113, "c", 0)
-    # Then each stay has an extent, and each offset leads to its own
-    assert on == (
-        Extent(cluster="a", start=0, end=100, base=0, term=0),
-        Extent(cluster="b", start=100, end=120, base=7, term=1),
-        Extent(cluster="a", start=120, end=130, base=103, term=2),
-        Extent(cluster="c", start=130, end=None, base=0, term=3),
-    )
-    assert check(on) == []
-    assert locate(on, 99) == Place(on[0], 99)
-    assert locate(on, 100) == Place(on[1], 7)
-    assert locate(on, 129) == Place(on[2], 112)
-    assert locate(on, 10**15) == Place(on[3], 10**15 - 130)
-
-
-def test_a_stay_without_records_leaves_no_extent_but_uses_up_its_term() -> None:
-    idle = cut(cut(identity("a"), 100, "b", 0), 0, "a", 100)
-
-    assert idle == (
-        Extent(cluster="a", start=0, end=100, base=0, term=0),
-        Extent(cluster="a", start=100, end=None, base=100, term=2),
-    )
-    assert check(idle) == []
-
-
-def test_the_end_of_a_closed_extent_belongs_to_the_next_one() -> None:
-    moved = cut(identity("a"), 10, "b", 3)
-
-    assert locate(moved, 9) == Place(moved[0], 9)
-    assert locate(moved, 10) == Place(moved[1], 3)
-    assert moved[0].to_client(10) == 10
-    assert moved[0].physical_end == 10
-    assert moved[1].physical_end is None
-
-
 def test_a_reader_in_an_ignored_extent_continues_at_the_next_readable_one() -> None:
     # Given two ignored extents between readable ones
     skipped = (
@@ -170,37 +131,6 @@ def test_a_reader_in_an_ignored_extent_continues_at_the_next_readable_one() -> N
     assert locate(skipped, 9) == Place(skipped[0], 9)
     assert locate(skipped, 10) == Hole(skipped[3])
     assert locate(skipped, 29) == Hole(skipped[3])
-
-
-def test_offsets_of_a_pruned_extent_lead_to_the_next_one() -> None:
-    moved = cut(identity("a"), 10, "b", 0)
-
-    assert pruned(moved, {"a": 9}) == moved
-    aged = pruned(moved, {"a": 10})
-
-    assert aged == moved[1:]
-    assert locate(aged, 0) == Hole(moved[1])
-
-
-def test_a_forced_cut_stays_when_the_old_cluster_returns() -> None:
-    forced = append(identity("a"), "b", 1_000_100, 0)
-    returned = close(forced, "a", 104)
-
-    assert returned[0].end == 104
-    assert returned[1] == forced[1]
-    assert locate(returned, 104) == Hole(returned[1])
-
-
-def test_moving_back_to_a_returned_cluster_closes_its_old_extent_at_the_log_end() -> None:
-    forced = append(identity("a"), "b", 1_000_100, 0)
-    back = cut(forced, 5, "a", 104)
-
-    assert check(back) == []
-    assert [(e.cluster, e.start, e.end) for e in back] == [
-        ("a", 0, 104),
-        ("b", 1_000_100, 1_000_105),
-        ("a", 1_000_105, None),
-    ]
 
 
 def test_a_partition_missing_from_the_map_belongs_to_the_writer() -> None:

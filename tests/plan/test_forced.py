@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent
-from ha_core.model.extent import Place, append, check, close, identity, live, locate
 from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.migration.cuts import FASTEST_PER_S, LEAST_RATE, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 
@@ -85,23 +84,3 @@ def test_an_answer_of_a_stale_leader_does_not_lower_a_forced_cut(
     at, _ = forced_cut(STAY, PartitionEnds(0, seen=seen, seen_age_s=age_s, origin=min(stale, true_end)))
 
     assert STAY.to_client(true_end) < at
-
-
-def test_no_offset_gets_two_records_however_much_a_cluster_returns_with() -> None:
-    """Without the hole, unknown acknowledged records of the dead cluster and new records of the target would share
-    offsets."""
-    # Given a forced cut, and records in the target since
-    at, known_end = forced_cut(live(identity("east")), PartitionEnds(0, seen=10, seen_age_s=1))
-    moved = append(identity("east"), "west", at, 0, known_end)
-    written_in_west = {live(moved).to_client(physical) for physical in range(50)}
-    # When the origin returns with as much as it can hold at most, or less
-    for true_end in (10, 11, 60, at):
-        back = close(moved, "east", moved[0].to_client(true_end))
-        # Then its records have their own offsets, and the target's do not change
-        assert check(back) == []
-        assert live(back) == live(moved)
-        held_by_east = set(range(10, min(true_end, 60)))
-        assert held_by_east.isdisjoint(written_in_west)
-        assert all(locate(back, offset) == Place(back[0], offset) for offset in held_by_east)
-        assert all(locate(back, offset) == locate(moved, offset) for offset in written_in_west)
-        assert back[0].known_end is None

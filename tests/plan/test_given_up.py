@@ -26,14 +26,6 @@ def test_the_loss_distinguishes_known_offsets_from_possible_ones() -> None:
     assert (planned.known, planned.most, planned.known_end, planned.next) == (9, 9, None, 9)
 
 
-def test_the_loss_of_a_later_stay_counts_only_its_own_offsets() -> None:
-    back = append(append(identity("west"), "east", 100, 0), "west", CUT, 100, known_end=130)
-
-    (loss,) = losses(Topic(name="orders", writer="west", partitions={0: back}), "east")
-
-    assert (loss.term, loss.start, loss.end, loss.known, loss.most) == (1, 100, CUT, 30, CUT - 100)
-
-
 def test_giving_up_a_cluster_removes_only_its_extents() -> None:
     after = without(ORDERS, "east")
 
@@ -70,16 +62,6 @@ def test_the_loss_of_a_group_has_its_missing_offsets_and_where_it_continues() ->
 
     assert (slow.group, slow.next, slow.known, slow.most, slow.live) == ("slow", CUT, 33, CUT - 7, True)
     assert (past.group, past.next, past.known, past.most, past.live) == ("past", CUT, 0, CUT - 50, False)
-
-
-def test_a_group_below_the_lost_extent_first_finishes_the_extents_before_it() -> None:
-    middle = append(append(identity("west"), "east", 100, 0), "west", 150, 100)
-
-    (loss,) = unread(
-        Topic(name="t", writer="west", partitions={0: middle}), "east", {0: [CommittedOffset("g", "west", 5, True)]}
-    )
-
-    assert (loss.next, loss.known, loss.most) == (5, 50, 50)
 
 
 def test_no_group_misses_records_that_readers_skip_already() -> None:

@@ -16,7 +16,9 @@ from tests.plan.replay import (
     World,
     advance,
     bring_to_an_end,
+    broken_worlds,
     extents_now,
+    killed_after_each_effect,
     nothing,
     start,
 )
@@ -36,17 +38,11 @@ def a_world(seed: int, dead: bool) -> World:
 @pytest.mark.parametrize("seed", range(8))
 def test_a_move_killed_between_any_two_effects_is_continued_or_undone_by_a_rerun(seed: int, dead: bool) -> None:
     ends = set()
-    for prefix in range(BEYOND):
-        world = a_world(seed, dead)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+    for _, world in killed_after_each_effect(lambda: a_world(seed, dead)):
         for _ in range(4):
             world.tick()
         bring_to_an_end(world)
         ends.add(world.operation.state)
-        if finished:
-            break
-    else:
-        pytest.fail("the move never came to its end")
 
     assert ends == ({"succeeded"} if dead else {"succeeded", "undone"})
 
@@ -89,12 +85,10 @@ def a_mirrored_world(seed: int) -> World:
 @pytest.mark.parametrize("seed", range(5))
 def test_a_switch_to_a_copy_killed_at_any_point_loses_only_uncopied_records_and_doubles_none(seed: int) -> None:
     lost = read = 0
-    for prefix in range(0, BEYOND, 2):
-        world = a_mirrored_world(seed)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+    for effects, world in killed_after_each_effect(lambda: a_mirrored_world(seed), by=2):
         world.tick()
         # Its cluster may be back by then: its records are not copied any more
-        world.dead = "east" if prefix % 4 else None
+        world.dead = "east" if effects % 4 else None
         for _ in range(4):
             world.tick()
         world.dead = "east"
@@ -107,19 +101,13 @@ def test_a_switch_to_a_copy_killed_at_any_point_loses_only_uncopied_records_and_
         world.settle()
         world.require_sound_end()
         lost, read = lost + len(world.lost), read + sum(len(world.read(p)) for p in PARTITIONS)
-        if finished:
-            break
-    else:
-        pytest.fail("the switch never came to its end")
     assert lost > 0
     assert read > 0
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_forced_switch_that_is_undone_gives_its_copies_back(seed: int) -> None:
-    for prefix in range(BEYOND):
-        world = a_mirrored_world(seed)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+    for _, world in killed_after_each_effect(lambda: a_mirrored_world(seed)):
         if world.operation.state in {"cut", "succeeded"}:
             break
         assert advance(world, world.run(UNDO), None, nothing)
@@ -132,32 +120,26 @@ def test_a_forced_switch_that_is_undone_gives_its_copies_back(seed: int) -> None
             "orders@north": None,
         }
         assert sum(copy.source for copy in world.copies.values()) > before
-        assert not finished
 
 
 def test_the_checker_finds_a_copier_that_does_not_check_its_assignment_after_a_takeover() -> None:
-    broken = 0
-    for seed in range(20):
+    def attempt(seed: int) -> None:
         world = a_mirrored_world(seed)
         world.asks_twice = False
-        try:
-            advance(world, world.run(start(world)), None, nothing)
-            world.dead = None
-            for _ in range(30):
-                world.tick()
-            world.settle()
-            world.require_sound_end()
-        except BrokenError:
-            broken += 1
-    assert broken > 0
+        advance(world, world.run(start(world)), None, nothing)
+        world.dead = None
+        for _ in range(30):
+            world.tick()
+        world.settle()
+        world.require_sound_end()
+
+    assert broken_worlds(attempt, 20) > 0
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(seed: int) -> None:
     undone = refused = 0
-    for prefix in range(BEYOND):
-        world = a_world(seed, dead=False)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+    for _, world in killed_after_each_effect(lambda: a_world(seed, dead=False)):
         try:
             assert advance(world, world.run(UNDO), None, nothing)
             undone += 1
@@ -166,8 +148,6 @@ def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(s
             refused += 1
             assert all(live(extents_now(world.view, p)).cluster == "west" for p in PARTITIONS)
         bring_to_an_end(world)
-        if finished:
-            break
 
     assert undone > 5
     assert refused > 2
@@ -215,15 +195,15 @@ def test_moves_there_and_back_interrupted_anywhere_keep_every_record(seed: int) 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_undo_that_cannot_delete_the_copy_keeps_the_map_that_leads_everybody_away_from_it(seed: int) -> None:
-    kept = 0
-    for prefix in range(BEYOND):
+    def stubborn() -> World:
         world = a_world(seed, dead=False)
         world.stubborn = True
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+        return world
+
+    kept = 0
+    for _, world in killed_after_each_effect(stubborn):
         bring_to_an_end(world)
         kept += world.operation.state == "undone" and bool(world.view.topics)
-        if finished:
-            break
     assert kept > 5
 
 
@@ -232,16 +212,14 @@ def test_an_undo_that_cannot_delete_the_copy_keeps_the_map_that_leads_everybody_
 )
 def test_the_checker_sees_a_skipped_pin_or_drain(skipped: set[str], seeds: int, ticks: int, at_least: int) -> None:
     """Without the pin a gateway may lead clients to the copy; without the drain there is a second writer."""
-    broken = 0
-    for seed in range(seeds):
+
+    def attempt(seed: int) -> None:
         world = a_world(seed, dead=False)
-        try:
-            advance(world, world.run(start(world), skip=frozenset(skipped)), None, nothing)
-            for _ in range(ticks):
-                world.tick()
-        except BrokenError:
-            broken += 1
-    assert broken >= at_least
+        advance(world, world.run(start(world), skip=frozenset(skipped)), None, nothing)
+        for _ in range(ticks):
+            world.tick()
+
+    assert broken_worlds(attempt, seeds) >= at_least
 
 
 def test_without_quiescing_a_transaction_that_is_open_at_the_fence_never_ends() -> None:

@@ -9,14 +9,14 @@ from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts
 from ha_core.plan.move.planner import UNDO
 from tests.plan.replay import (
-    BEYOND,
     MARKER,
     PARTITIONS,
     TOPIC,
-    BrokenError,
     advance,
     bring_to_an_end,
+    broken_worlds,
     extents_now,
+    killed_after_each_effect,
     nothing,
     start,
 )
@@ -50,18 +50,12 @@ def require_a_whole_mirror(world: MirroredWorld) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_a_switch_to_a_copy_killed_between_any_two_effects_leaves_a_mirror_that_goes_on(seed: int) -> None:
     ends = set()
-    for prefix in range(BEYOND):
-        world = a_mirrored_world(seed)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
+    for _, world in killed_after_each_effect(lambda: a_mirrored_world(seed)):
         for _ in range(4):
             world.tick()
         bring_to_an_end(world)
         require_a_whole_mirror(world)
         ends.add(world.operation.state)
-        if finished:
-            break
-    else:
-        pytest.fail("the move never came to its end")
 
     assert ends == {"succeeded", "undone"}
 
@@ -94,10 +88,8 @@ def test_switches_to_copies_there_and_back_interrupted_anywhere_keep_every_recor
 @pytest.mark.parametrize("seed", range(2))
 def test_an_operator_can_undo_a_switch_to_a_copy_at_any_point_before_the_cut(seed: int) -> None:
     undone = 0
-    for prefix in range(BEYOND):
-        world = a_mirrored_world(seed)
-        finished = advance(world, world.run(start(world)), prefix, nothing)
-        if world.operation.state != "cut" and not finished:
+    for _, world in killed_after_each_effect(lambda: a_mirrored_world(seed)):
+        if world.operation.state not in {"cut", "succeeded"}:
             try:
                 assert advance(world, world.run(UNDO), None, nothing)
             except MoveDamagedError:
@@ -107,8 +99,6 @@ def test_an_operator_can_undo_a_switch_to_a_copy_at_any_point_before_the_cut(see
                 assert [one.held for one in world.view.mirrors.values()] == [None]
         bring_to_an_end(world)
         require_a_whole_mirror(world)
-        if finished:
-            break
     assert undone > 10
 
 
@@ -123,13 +113,7 @@ def test_a_cut_before_the_copies_have_everything_is_seen_by_the_checker() -> Non
         world.settle()
         world.require_sound_end()
 
-    broken = 0
-    for seed in range(10):
-        try:
-            attempt(seed)
-        except BrokenError:
-            broken += 1
-    assert broken > 0
+    assert broken_worlds(attempt, 10) > 0
 
 
 def test_the_checker_finds_copiers_that_do_not_check_their_assignment_after_their_marker() -> None:
@@ -146,10 +130,4 @@ def test_the_checker_finds_copiers_that_do_not_check_their_assignment_after_thei
             log = [one for one in world.logs["west", partition] if one != MARKER]
             assert len(set(log)) == len(log)
 
-    broken = 0
-    for seed in range(6):
-        try:
-            attempt(seed)
-        except (AssertionError, MoveDamagedError):
-            broken += 1
-    assert broken > 0
+    assert broken_worlds(attempt, 6) > 0

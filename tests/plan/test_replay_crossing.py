@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from ha_core.plan.engine.revision import MoveDamagedError
-from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, BrokenError, Shape, World
+from tests.plan.replay import broken_worlds
+from tests.plan.replay_crossing import ORIGIN, PARTITIONS, TARGET, TOPIC, Shape, World
 
 BEYOND = 3000
 """More effects than any run has."""
@@ -279,10 +280,4 @@ def test_the_checker_finds_every_omitted_condition_of_the_invariant(fault: str) 
         world.settle()
         world.require_sound_end()
 
-    broken = 0
-    for seed in range(60):
-        try:
-            attempt(seed)
-        except (BrokenError, MoveDamagedError):
-            broken += 1
-    assert broken > 0
+    assert broken_worlds(attempt, 60) > 0

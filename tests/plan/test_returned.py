@@ -50,14 +50,6 @@ def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole
     assert confirmed((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
 
 
-def test_a_returned_extent_is_closed_at_its_true_end_and_served_in_its_place() -> None:
-    after = confirmed(MOVED, look_at("orders", 0, OLD, 140))
-
-    assert after == (Extent(cluster="east", start=0, end=140, base=0, term=0), MOVED[1])
-    assert locate(after, 139) == Place(after[0], 139)
-    assert locate(after, 140).extent == MOVED[1]
-
-
 def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() -> None:
     after = confirmed(MOVED, look_at("orders", 0, OLD, 60))
 

@@ -161,47 +161,6 @@ def test_compiled_rules_agree_with_a_plain_implementation_also_after_changes(
     assert set(changed.rules()) == set(left)
 
 
-# -- examples ----------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("rules", "operation", "name", "allowed"),
-    [
-        ([], READ, "orders", False),
-        ([rule("orders")], READ, "orders", True),
-        ([rule("orders")], DESCRIBE, "orders", True),
-        ([rule("orders")], WRITE, "orders", False),
-        ([rule("orders"), rule("orders", effect=DENY)], READ, "orders", False),
-        ([rule("orders", ALL), rule("orders", READ, DENY)], DESCRIBE, "orders", True),
-        ([rule("ord", pattern=PREFIXED)], READ, "orders", True),
-        ([rule("ord")], READ, "orders", False),
-        ([rule("*")], READ, "orders", True),
-        ([rule("*", ALL), rule("ord", ALL, DENY, PREFIXED)], READ, "orders", False),
-        ([rule("*", pattern=PREFIXED)], READ, "orders", False),
-        ([rule("orders", host=AWAY)], READ, "orders", False),
-        ([rule("orders", principal="User:*")], READ, "orders", True),
-        ([rule("orders", principal="Group:tills")], READ, "orders", True),
-        ([rule("orders", principal="Group:others")], READ, "orders", False),
-        ([rule("orders", resource=GROUP)], READ, "orders", False),
-    ],
-)
-def test_a_rule_allows_matching_names_and_a_denial_wins(
-    rules: list[AccessRule], operation: AclOperation, name: str, allowed: bool
-) -> None:
-    verdicts = Rights([User("alice", frozenset({"tills"}))], rules).of("alice", HOME)
-
-    assert verdicts.allows(operation, TOPIC, name) is allowed
-
-
-def test_rules_apply_to_all_users_but_super_users() -> None:
-    rights = Rights([User("root", super_user=True)], [rule("*", ALL, DENY, principal="User:*")])
-
-    assert rights.of("root", HOME).allows(READ, TOPIC, "orders")
-    assert rights.of("root", HOME).allows_any(WRITE, TOPIC)
-    assert not rights.of("*", HOME).allows(READ, TOPIC, "orders")
-    assert not rights.of("Root", HOME).allows(READ, TOPIC, "orders")
-
-
 def test_names_that_clients_invent_fill_no_memory() -> None:
     verdicts = Rights([], [rule("a", pattern=PREFIXED)]).of("alice", HOME)
 

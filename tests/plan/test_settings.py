@@ -214,18 +214,6 @@ def test_a_setting_unknown_to_the_targets_brokers_is_reported_and_not_set() -> N
     assert "something.new" not in due.changes
 
 
-def test_a_copy_takes_records_that_its_source_took_under_other_limits() -> None:
-    source = settings(max_message_bytes="1000", compression_type="uncompressed")
-
-    copy = changed(settings(), dict(as_copy(source, settings(), 1).changes))
-
-    assert copy["max.message.bytes"].value == str(2**31 - 1)
-    assert copy["compression.type"].value == "producer"
-    assert as_copy(source, copy, 1).changes == {}
-    written = as_writer(source, copy, 1).changes
-    assert (written["max.message.bytes"], written["compression.type"]) == ("1000", "uncompressed")
-
-
 def test_a_limit_that_the_target_does_not_take_of_a_copy_is_raised_to_that_of_the_source_at_least() -> None:
     source = settings(KAFKA_4 | {"max.message.bytes": "8000000"})
 

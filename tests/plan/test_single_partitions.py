@@ -24,8 +24,7 @@ from ha_core.plan.absence.returned import confirmed, look_at, unconfirmed
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds, TopicFacts
 from ha_core.plan.facts.verdict import Verdict
-from ha_core.plan.migration.crossing import open_change, propose_change, settle_change
-from ha_core.plan.migration.crossing_stages import passed, stage
+from ha_core.plan.migration.crossing import propose_change
 from ha_core.plan.migration.cuts import FASTEST_PER_S, UNKNOWN_RESERVE
 from ha_core.plan.migration.status import status_of
 from ha_core.plan.move.partitions import left_in, moving, of_all
@@ -104,29 +103,6 @@ def test_moving_a_partition_that_is_not_in_the_origin_is_refused() -> None:
     topic = moved(migration_of(1), None)
     with pytest.raises(MoveDamagedError, match="topic orders is written in west, not in east"):
         moved(migration_of(1), topic)
-
-
-def test_a_single_partition_crosses_over_while_the_others_are_written_as_before() -> None:
-    # When a cut is proposed for one of three partitions
-    operation, view = written(propose_change(migration_of(1), View(), ["orders"], ENDS, CUTS))
-    topic = view.topics["orders"]
-    # Then it alone crosses over
-    assert topic.crossing is not None
-    assert topic.crossing.partitions == (1,)
-    assert [topic.crosses(p) for p in range(3)] == [False, True, False]
-    # When the crossing is open, and its log has reached the cut
-    operation, view = written(open_change(operation, view, ["orders"], ENDS, {"orders": 3}), view)
-    topic = view.topics["orders"]
-    reached = {key: PartitionEnds(before.target, 100 if key[1] == 1 else before.origin) for key, before in ENDS.items()}
-    assert passed(topic, reached) == (1,)
-    operation, view = written(settle_change(operation, view, ["orders"], reached, {"orders": 4}, {}), view)
-    topic = view.topics["orders"]
-    # Then it is written in west, and the others where they were
-    assert operation.state == "cut"
-    assert (clusters(topic), topic.writer, stage(operation, topic)) == (["east", "west", "east"], "east", "settled")
-    status = status_of(topic)
-    assert status is not None
-    assert [(partition.partition, partition.target) for partition in status.partitions] == [(1, "west")]
 
 
 def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None:

@@ -193,34 +193,6 @@ def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alon
     assert len(runs.looked_at) <= 53
 
 
-def test_runs_without_room_in_the_map_are_read_from_the_origin() -> None:
-    # Given a compacted topic with gaps
-    runs = [Run(2 * n, n, 1) for n in range(10)]
-
-    after = switched(identity("a"), "a", "b", runs, 20, 11, most=3, whole=True)
-
-    assert after[0] == Extent(cluster="a", start=0, end=14, base=0, term=0)
-    assert [(one.cluster, one.start, one.end, one.base) for one in after[1:4]] == [
-        ("b", 14, 15, 7),
-        ("b", 16, 17, 8),
-        ("b", 18, 19, 9),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("copy_start", "expected"),
-    [
-        (1, [("b", 0, 100, 1), ("b", 100, None, 102)]),
-        (61, [("a", 0, 60, 0), ("b", 60, 100, 61), ("b", 100, None, 102)]),
-        (102, [("a", 0, 100, 0), ("b", 100, None, 102)]),
-    ],
-)
-def test_records_below_the_start_of_a_copy_stay_with_the_origin(copy_start: int, expected: list[Any]) -> None:
-    after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 100, 102, whole=True, copy_start=copy_start)
-
-    assert [(one.cluster, one.start, one.end, one.base) for one in after] == expected
-
-
 def test_a_forced_cut_of_an_emptied_copy_leaves_only_mirrored_records_to_the_origin() -> None:
     after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 3_000_000, 102, whole=True, copy_start=102)
 

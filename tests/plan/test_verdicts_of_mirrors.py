@@ -93,12 +93,6 @@ def test_a_lag_above_a_bound_that_was_asked_for_warns_or_refuses(
     assert "copy-lags" not in codes(mirrored(*lags, forced=forced, **{bound: request_[bound] + 1}))
 
 
-def test_an_unreported_lag_is_refused_if_a_bound_is_set() -> None:
-    assert of(mirrored(), "copy-unknown").level == "warning"
-    assert of(mirrored(refuse_lag_records=10), "copy-unknown").level == "error"
-    assert of(mirrored(forced=True, refuse_lag_ms=10), "copy-unknown").level == "error"
-
-
 HALTED = {
     "stopped": CopyLag("stopped", None, None, 1.0, "the source was truncated"),
     "waiting for its source": CopyLag("waiting", None, None, 1.0, "the source does not answer"),
@@ -134,7 +128,9 @@ def test_recorded_ends_of_a_dead_source_above_its_copiers_report_count_as_lag() 
     # Given copiers that lost their source at offset 10 of both partitions, and a later reading of its end at 20
     case = mirrored(LEVEL, LEVEL, forced=True).with_topic("east", replace(HERE, age_s=5.0))
 
-    assert of(case, "goes-to-copy").number == 10
+    found = of(case, "goes-to-copy")
+    assert (found.level, found.number) == ("warning", 10)
+    assert "mirror reconcile east" in found.remedy
     assert of(case.asking(refuse_lag_records=9), "copy-lags").level == "error"
 
 
@@ -356,6 +352,12 @@ def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topi
         assert "tail-in-copy" not in codes(replace(cleaned, tails=(tail.changed(cluster="north"),)))
     # And a topic that is not compacted is not judged by it
     assert "tail-in-copy" not in codes(case.with_topic("east", log).with_topic("west", log))
+
+
+def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
+    elsewhere = Mirror.of("orders", "east", "north", "link-1", "now", "me")
+
+    assert of(replace(mirrored(forced=True, force=True), mirrors=(elsewhere,)), "mirrored").level == "error"
 
 
 def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:

@@ -100,15 +100,6 @@ def test_every_reason_to_wait_is_reported(spark: SparkSession, tmp_path: Path) -
     assert "group live at offset 99, 1 before the end (west)" in read.why
 
 
-def test_dead_cluster_is_a_reason_to_wait_if_groups_may_be_there(spark: SparkSession, tmp_path: Path) -> None:
-    west = {"topics": {"t": [[0, 9]]}}
-
-    found = judged(spark, tmp_path, {"east": {"down": True}, "west": west}, [moved("t", "east", "west")])
-
-    assert found["t", 0, "east", 100].reasons == ["unasked"]
-    assert "nothing is known of the groups of east" in found["t", 0, "east", 100].why
-
-
 def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: SparkSession, tmp_path: Path) -> None:
     # Given a topic that went east, west, east, and whose first stay has no records left
     held = {"topics": {"t": [[100, 400]]}, "producers": {"t-0": [NOW_MS]}}

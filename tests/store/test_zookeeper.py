@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import socket
-import statistics
-import time
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from ha_core.model import Topic, UserBindings, View
+from ha_core.model import UserBindings
 from ha_core.store.errors import NoStateError, StoreUnavailableError
 from ha_core.store.multiread import MAX_BATCH, read_in_batches
 from ha_core.store.store import Store
@@ -71,18 +69,6 @@ def test_a_closed_store_fails_at_once(zookeeper: ZooKeeperProcess) -> None:
         store.load()
 
 
-def test_two_stores_on_an_empty_tree_have_the_same_state(zookeeper: ZooKeeperProcess) -> None:
-    root = f"/test-{uuid.uuid4().hex[:8]}"
-    first = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
-    first.commit(put(binding()))
-
-    second = connect(zookeeper.hosts, root=root, connect_timeout_s=DEADLINE_S)
-
-    assert second.load() == first.load()
-    first.close()
-    second.close()
-
-
 def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path) -> None:
     # Given a state with a document, an operation with its lock, and a gateway
     server = ZooKeeperProcess(tmp_path, durable=True)
@@ -107,44 +93,16 @@ def test_state_locks_and_gateways_survive_a_restart_of_zookeeper(tmp_path: Path)
     server.close()
 
 
-def test_a_hundred_thousand_bindings_are_loaded(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_hundred_thousand_bindings_are_loaded(store: Store) -> None:
     # Given a hundred thousand users
     bindings = [UserBindings(user=f"user-{n:06d}", cluster="east", topics={"orders": "west"}) for n in range(MANY)]
     for start in range(0, MANY, 2000):
         store._tree.write([Create(f"/bindings/{b.user}", b.to_bytes()) for b in bindings[start : start + 2000]])
     # When the state is loaded
-    started = time.perf_counter()
     view = store.load()
-    loaded_s = time.perf_counter() - started
     # Then it has them
     assert len(view.bindings) == MANY
     assert view.bindings["user-099999"] == bindings[-1]
-    with capsys.disabled():
-        print(f"\n{MANY} bindings loaded in {loaded_s:.2f} s")
-    _followed_with_many(store, capsys)
-
-
-def _followed_with_many(store: Store, capsys: pytest.CaptureFixture[str]) -> None:
-    delays_ms: list[float] = []
-    committed = {0: time.perf_counter()}
-
-    def on_view(view: View, changed: frozenset[str]) -> None:
-        delays_ms.append((time.perf_counter() - committed[view.revision]) * 1000)
-
-    watcher = store.watch(on_view)
-    delivered(watcher, 0)
-    delays_ms.clear()
-
-    for number in range(100):
-        change = put(Topic(name="orders", writer="east"), at=number - 1 if number else None)
-        committed[number + 1] = time.perf_counter()
-        store.commit(change)
-        delivered(watcher, number + 1)
-
-    assert len(delays_ms) == 100
-    cuts = statistics.quantiles(delays_ms, n=100)
-    with capsys.disabled():
-        print(f"commit called → view delivered: p50 {cuts[49]:.1f} ms, p99 {cuts[98]:.1f} ms")
 
 
 def test_read_batches_shrink_for_large_documents_and_grow_for_small_ones() -> None:

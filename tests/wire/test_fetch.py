@@ -180,23 +180,6 @@ def test_a_fetch_response_patched_in_chunks_equals_the_codecs(version: int, seed
     assert longest <= MAX_CARRY_BYTES
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("seed", range(4))
-def test_a_fetch_response_patched_byte_by_byte_equals_the_codecs(version: int, seed: int) -> None:
-    answer, shifts = response(version, random.Random(seed))
-    frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
-    patcher = FetchPatcher(version, len(frame), shifts)
-    assert stream(patcher, frame, list(range(len(frame))))[0] == patched_by_codec(version, answer, shifts)
-    assert patcher.done
-
-
-def test_a_fetch_response_without_shifts_is_unchanged() -> None:
-    for version in VERSIONS:
-        answer, _ = response(version, random.Random(8))
-        frame = encode_response(1, version, 5, encode(1, version, "response", answer))[4:]
-        assert stream(FetchPatcher(version, len(frame), {}), frame, [17, 90])[0] == frame
-
-
 @given(st.sampled_from(VERSIONS), seeds, cut_lists)
 @settings(max_examples=600, deadline=None)
 def test_a_damaged_fetch_response_has_the_same_outcome_in_any_chunks(version: int, seed: int, cuts: list[int]) -> None:

@@ -166,14 +166,21 @@ def copied(store: MemoryStore) -> dict[tuple[str, int], int]:
     }
 
 
+@contextmanager
+def copying_orders(store: MemoryStore) -> Iterator[Job]:
+    """A job that copies the four partitions of a mirror."""
+    link(store, "orders")
+    with running(Job(store)) as job:
+        soon(lambda: len(copied(store)) == 4, lambda: copied(store))
+        yield job
+
+
 def leads(store: MemoryStore) -> set[str]:
     return {one.job for one in store.mirror_reports().values()}
 
 
 def test_mirrors_come_grow_and_go_without_stopping_unmoved_partitions(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as job:
-        soon(lambda: len(copied(store)) == 4, lambda: copied(store))
+    with copying_orders(store) as job:
         orders = copied(store)
         assert sorted(orders.values()) == [0, 0, 1, 1]
 
@@ -286,9 +293,7 @@ def test_slot_without_a_running_task_gets_no_partitions(store: MemoryStore, monk
 
 
 def test_ended_task_is_restarted_while_others_copy(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as job:
-        soon(lambda: len(copied(store)) == 4)
+    with copying_orders(store) as job:
         # When a task's session ends, another has its slot by then
         store.uproot("/mirror_reports/1")
         thief = store.client()
@@ -302,9 +307,7 @@ def test_ended_task_is_restarted_while_others_copy(store: MemoryStore) -> None:
 
 
 def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as first:
-        soon(lambda: len(copied(store)) == 4)
+    with copying_orders(store) as first:
         before = leads(store)
         with running(Job(store)) as second:
             time.sleep(0.3)
@@ -325,26 +328,14 @@ def test_one_driver_leads_and_its_successor_takes_all_slots(store: MemoryStore) 
         soon(lambda: len(first.started) == 4 and len(copied(store)) == 4, lambda: first.started)
 
 
-def test_tasks_continue_while_the_driver_cannot_reach_the_store(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as job:
-        soon(lambda: len(copied(store)) == 4)
-        job.store.suspend()
+@pytest.mark.parametrize("away", ["the driver", "a task"])
+def test_tasks_continue_while_the_driver_or_one_of_them_cannot_reach_the_store(store: MemoryStore, away: str) -> None:
+    with copying_orders(store) as job:
+        cut_off = job.store if away == "the driver" else job.tasks[0]
+        cut_off.suspend()
         time.sleep(0.3)
         assert len(copied(store)) == 4
-        job.store.resume()
-        link(store, "bills")
-        soon(lambda: len(copied(store)) == 8)
-        assert sorted(job.started) == [0, 1]
-
-
-def test_task_continues_while_it_cannot_reach_the_store(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as job:
-        soon(lambda: len(copied(store)) == 4)
-        job.tasks[0].suspend()
-        time.sleep(0.3)
-        job.tasks[0].resume()
+        cut_off.resume()
         link(store, "bills")
         soon(lambda: len(copied(store)) == 8)
         assert sorted(job.started) == [0, 1]
@@ -397,9 +388,7 @@ def test_driver_logs_the_worst_partitions_each_minute(
 
 
 def test_task_with_a_lost_session_takes_its_partitions_over_again(store: MemoryStore) -> None:
-    link(store, "orders")
-    with running(Job(store)) as job:
-        soon(lambda: len(copied(store)) == 4)
+    with copying_orders(store) as job:
         before = FakePair.made
         job.tasks[0].expire_session()
         soon(lambda: FakePair.made == before + 1 and len(copied(store)) == 4)
@@ -408,22 +397,19 @@ def test_task_with_a_lost_session_takes_its_partitions_over_again(store: MemoryS
 
 def test_only_the_leading_driver_holds_a_spark_session(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("spark_jobs.mirror.driver._END_S", 0.2)
-    link(store, "orders")
-    with running(Job(store)) as first:
-        soon(lambda: len(copied(store)) == 4)
-        with running(Job(store)) as second:
-            time.sleep(0.2)
-            assert (first.open, second.sessions) == (1, 0)
-            # When another driver leads, after a loss of the session in ZooKeeper
-            store.uproot("/mirror_jobs/mirror")
-            store.client().plant("/mirror_jobs/mirror", b"{}")
-            # Then the former leader releases its session
-            soon(lambda: (first.open, second.open) == (0, 0))
-            # When no driver leads
-            store.uproot("/mirror_jobs/mirror")
-            # Then one of them does, and only that one holds a session
-            soon(lambda: first.open + second.open == 1)
-            soon(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
+    with copying_orders(store) as first, running(Job(store)) as second:
+        time.sleep(0.2)
+        assert (first.open, second.sessions) == (1, 0)
+        # When another driver leads, after a loss of the session in ZooKeeper
+        store.uproot("/mirror_jobs/mirror")
+        store.client().plant("/mirror_jobs/mirror", b"{}")
+        # Then the former leader releases its session
+        soon(lambda: (first.open, second.open) == (0, 0))
+        # When no driver leads
+        store.uproot("/mirror_jobs/mirror")
+        # Then one of them does, and only that one holds a session
+        soon(lambda: first.open + second.open == 1)
+        soon(lambda: len(leads(store)) == 1 and len(copied(store)) == 4)
 
 
 def test_session_without_live_tasks_is_replaced(store: MemoryStore, monkeypatch: pytest.MonkeyPatch) -> None:

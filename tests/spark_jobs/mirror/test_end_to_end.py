@@ -14,12 +14,9 @@ from pathlib import Path
 
 import httpx
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions
 
-from ha_core.operations.engine.environment import EnvironmentSettings
-from ha_core.operations.engine.environment import connect as connect_environment
-from ha_core.operations.mirror.throttling import throttle
 from ha_core.store.security import OPEN
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
@@ -32,10 +29,9 @@ from stack.spark_java import spark_environment
 from tests.kafka.mirroring import content, wait_until
 from tests.kit.stacks import own_stack
 
-from .live import PARTITIONS, Writer, assert_copied_once, client, goes_on, link, reports
+from .live import Writer, assert_copied_once, client, goes_on, link, reports
 
 pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/mirror", "ha_core/kafka/copying")]
-SESSION_S = 6.0
 
 
 stack = own_stack(gateways=0, mirror=True)
@@ -210,39 +206,6 @@ def test_added_mirrors_and_partitions_are_copied_without_stopping_others(stack: 
     east, west = client(stack, "east"), client(stack, "west")
     for partition in range(5):
         assert content(west, "new", partition) == content(east, "new", partition) != []
-
-
-def test_limit_is_kept_over_all_tasks_and_lifted_without_a_restart(stack: Stack, store: Store) -> None:
-    # Given a mirror that may copy 400 kB a second, over two tasks
-    link(stack, store, "slow")
-    goes_on(stack, store, "slow")
-    settings = EnvironmentSettings(stack.zookeeper)
-    with connect_environment(settings, by="test") as environment:
-        throttle(environment, ["slow"], "", 400_000, "a test")
-    wait_until(lambda: store.load().mirrors["slow@west"].max_bytes_s == 400_000, store.load)
-    time.sleep(3)  # tasks look every second
-    before = {one.id: one for report in store.mirror_reports().values() for one in report.work}
-    # When 8 MB are written
-    producer = Producer({**client(stack, "east"), "compression.type": "none"})
-    for number in range(800):
-        producer.produce("slow", bytes(10_000), partition=number % PARTITIONS)
-    assert producer.flush(60) == 0
-    begun = time.monotonic()
-    # Then copying stays within it, and the lag is reported in records, bytes and seconds
-    time.sleep(5)
-    lags = reports(store, "slow").values()
-    took_s = time.monotonic() - begun + 1  # a report is a second old
-    left, known_bytes = sum(one.lag_records or 0 for one in lags), sum(one.lag_bytes or 0 for one in lags)
-    # except for one answer per task: a broker sends at least a batch, of up to a megabyte
-    assert 10_000 * (800 - left) <= 400_000 * took_s + 2 * 1_000_000, lags
-    assert 0 < known_bytes < 11_000 * left, lags
-    assert max(one.rpo_s or 0 for one in lags) >= 2, lags
-    # And when the limit is lifted the rest comes at once, from the same tasks, without takeovers
-    with connect_environment(settings, by="test") as environment:
-        throttle(environment, ["slow"], "", None, "a test")
-    assert goes_on(stack, store, "slow") < 8
-    after = {one.id: one for report in store.mirror_reports().values() for one in report.work}
-    assert {id_: one.takeovers for id_, one in after.items()} == {id_: one.takeovers for id_, one in before.items()}
 
 
 def test_an_idle_mirror_costs_next_to_nothing(stack: Stack, store: Store) -> None:
