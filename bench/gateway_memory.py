@@ -12,8 +12,7 @@ from bench.figures import BenchOutcome, FigureTable, slope
 from bench.gateway_cost import private_bytes, resident_bytes
 from bench.ground import ROOT, BenchError, Say, Scale, create_topic, direct, up
 from bench.tls_sides import speak_tls
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.model import Extent, Topic
 from ha_core.store.commits import StateChange
 from ha_core.store.store import Store

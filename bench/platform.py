@@ -15,8 +15,7 @@ import httpx
 from bench import platform_size, probes
 from bench.figures import BenchOutcome, FigureTable, spread
 from bench.ground import BenchError, Say, Scale
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.platform.kinds.rules import RuleEntry
 from ha_core.platform.platform import Platform
 from ha_core.wire.codes import ApiKey, ErrorCode

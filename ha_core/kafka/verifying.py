@@ -18,10 +18,10 @@ from functools import partial
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copies import ReadCopy
 from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.reading import ReadCopy
-from ha_core.kafka.retention_gap import kept_ms, outlived
+from ha_core.kafka.facts import LogEnds, TopicSpec
+from ha_core.kafka.offsets import Offsets
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, Cutting, cutting, ranges
 from ha_core.mirror.key_states import NEITHER, Compacted, KeyShare, Unmatched
@@ -75,7 +75,7 @@ class PartitionRanges:
     """Copied records below the copy's log start, and not below the source's; an upper bound if the source is
     compacted."""
     outlived: bool = False
-    """True if the source may delete these at any moment, too: see `ha_core.kafka.retention_gap`."""
+    """True if the source may delete these at any moment, too."""
     damage: RecordDifference | None = None
     """A difference found without reading records."""
     begun: bool = True
@@ -344,3 +344,34 @@ def compare(
         return found._replace(lacking=0) if outlived else found
     except RemoteProtocolError as error:
         return Compared(first=RecordDifference(span.start, span.target_start, str(error)))
+
+
+def kept_ms(topic: TopicSpec) -> int | None:
+    """How long the topic's brokers keep its records; None: without limit, limited by size only, or unknown."""
+    settings = {**topic.defaults, **topic.config}
+    value = settings.get("retention.ms", "")
+    return int(value) if value.isdecimal() and "delete" in settings.get("cleanup.policy", "delete") else None
+
+
+def outlived(
+    source: Offsets,
+    copies: Offsets,
+    ends: Mapping[Partition, tuple[LogEnds, LogEnds]],
+    kept: Mapping[str, int | None],
+    now_ms: int,
+) -> frozenset[Partition]:
+    """Partitions whose copies begin with a record older than the retention of the source.
+
+    A copy rolls its segments at other offsets than its source, so with equal retention either log may delete first.
+    Records older than the source's own retention are not counted as missing.
+
+    :param ends: of source and copy, for partitions whose copy has deleted records that its source has.
+    :param kept: topic → `kept_ms` of the source.
+    """
+    bounds = {key: now_ms - ms for key in ends if (ms := kept.get(key[0])) is not None}
+    first = copies.record_times({key: ends[key][1] for key in bounds})
+    begins = {key: one.first_ms for key, one in first.items() if one.first_ms is not None}
+    # An empty copy has deleted even the newest record of its source.
+    newest = source.record_times({key: ends[key][0] for key in bounds.keys() - begins.keys()})
+    begins |= {key: one.newest_ms for key, one in newest.items() if one.newest_ms is not None}
+    return frozenset(key for key, at_ms in begins.items() if at_ms < bounds[key])

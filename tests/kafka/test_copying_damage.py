@@ -13,7 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.fencing import fence
+from ha_core.kafka.takeover import fence
 from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack

@@ -16,8 +16,7 @@ from gateway.upstream.broker import BrokerConnection
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import DialError, dial
 from ha_core.kafka.buffer_pool import BufferPool
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import KafkaAdminError, TlsRefusedError
 from ha_core.kafka.security import fields_of, profiles
 from ha_core.kafka.stream import Stream

@@ -20,7 +20,7 @@ from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted

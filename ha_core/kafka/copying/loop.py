@@ -41,8 +41,7 @@ from ha_core.kafka.copying.states import (
 )
 from ha_core.kafka.copying.takeovers import NotOursError, TakenOverPartition, Takeovers
 from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.fencing import TakenOverError
-from ha_core.kafka.takeover import CopyPartition
+from ha_core.kafka.takeover import CopyPartition, TakenOverError
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle

@@ -13,8 +13,7 @@ import yaml
 
 from gateway.config import load
 from gateway.process.gateway import Gateway
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.model import Cluster, KnownTopic
 from ha_core.store.commits import StateChange
 from ha_core.store.store import Store

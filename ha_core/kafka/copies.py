@@ -1,33 +1,41 @@
-"""Reads copies and their sources without changing anything: no new epoch, no marker, no disturbance of copiers.
+"""Reads copies and their sources, and begins the copies of a reversed mirror.
 
-While a copier is at work, the copy's end is read first and its notes after that. So everything below the end is covered
-by an intent or progress that is read, see `ha_core.mirror.progress`.
+Reading changes nothing: no new epoch, no marker, no disturbance of copiers. While a copier is at work, the copy's end
+is read first and its notes after that. So everything below the end is covered by an intent or progress that is read,
+see `ha_core.mirror.progress`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Brokers
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
-from ha_core.kafka.takeover import CopyPartition, Takeover
+from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOverError, Takeover
 from ha_core.mirror.comparing import CopyMap, current_progress
-from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import Aborted, judged
 from ha_core.mirror.partition_diff import Piece, RecordDifference
+from ha_core.mirror.split import Record, pack
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.copied_batch import CONTROL
+from ha_core.wire.copied_batch import CONTROL, claim
 from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches
 
+T = TypeVar("T")
 _BYTES = 4 << 20
 _WAIT_MS = 100
+_PRODUCE = 9
+"""The last version without broker addresses in answers."""
+_TIMEOUT_MS = 30_000
+_FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 
 
 class ReadCopy(NamedTuple):
@@ -122,7 +130,7 @@ class PartitionLog:
         return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
 
 
-class CopyReader(Takeover):
+class Copies(Takeover):
     def log(self, key: Partition, start: int, end: int, committed: bool = False) -> PartitionLog:
         return PartitionLog(self, key, start, end, committed)
 
@@ -147,6 +155,29 @@ class CopyReader(Takeover):
                 found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
         return found
 
+    def seed(
+        self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
+    ) -> list[CopyId]:
+        """Begins copies with the notes from `first`, except those that have begun, so a killed run can be repeated.
+
+        :return: copies that are begun now.
+        :raises TakenOverError: another process copies one of them.
+        """
+        by_log: dict[Partition, list[CopyPartition]] = {}
+        for copy in copies:
+            by_log.setdefault(copy.log, []).append(copy)
+        asking, begun = self.asking(timeout_s), list[CopyId]()
+        for log, several in by_log.items():
+            # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
+            fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
+            notes = self.read_notes(log, {copy.id: 0 for copy in several})
+            new = [fenced_copy for fenced_copy in fenced if notes[fenced_copy.copy.id].progress is None]
+            _all(
+                asking.on_each(new, lambda fenced_copy: _write(self.asking(timeout_s), fenced_copy, first(fenced_copy)))
+            )
+            begun += [fenced_copy.copy.id for fenced_copy in new]
+        return begun
+
     def _read(self, copy: CopyPartition, log: LogEnds, notes: Notes | None) -> ReadCopy:
         end, progress = log.high_watermark, None if notes is None else notes.progress
         tail = (piece.batch for piece in self.log(copy.key, 0 if progress is None else progress.target, end))
@@ -162,3 +193,35 @@ class CopyReader(Takeover):
         return ReadCopy(
             log, None, RecordDifference(0, foreign.base_offset, "the copy has records that were not copied")
         )
+
+
+def _all(found: Iterable[T | KafkaAdminError]) -> list[T]:
+    """:raises KafkaAdminError: one of the results is an error."""
+    done = list[T]()
+    for result in found:
+        if isinstance(result, KafkaAdminError):
+            raise result
+        done.append(result)
+    return done
+
+
+def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
+    """Retries are the same batch of an idempotent producer, which brokers recognise."""
+    copy, log = fenced.copy, fenced.copy.log
+    leaders = Leaders(asking)
+    for sequence, note in enumerate(notes):
+        key, value = encode(copy.id, note)
+        batch = pack([Record.of(0, int(time.time() * 1000), key, value)], 0)
+        claim(batch, 0, *fenced.writer, sequence)
+        entry = {"index": log[1], "records": bytes(batch)}
+        message = {"acks": -1, "timeout_ms": _TIMEOUT_MS, "topic_data": by_topic([(log[0], entry)], "partition_data")}
+
+        def ask(node: int, _: list[Partition], message: Mapping[str, Any] = message) -> Answers[Partition, bool]:
+            answer = asking.call(node, ApiKey.PRODUCE, {"transactional_id": None, **message}, _PRODUCE)
+            for topic in answer["responses"]:
+                for part in topic["partition_responses"]:
+                    if part["error_code"] in _FENCED:
+                        raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
+                    yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
+
+        asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)
