@@ -15,13 +15,11 @@ from ha_core.store.approvals import Approvals
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable
-from ha_core.store.expected_gateways import ExpectedGateways
-from ha_core.store.gateways import Registration, record_at
+from ha_core.store.gateways import ExpectedGateways, Registration, record_at
 from ha_core.store.known import KnownClusters
 from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
-from ha_core.store.quota_publication import QuotaPublications
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.tree import Create, State, Tree, existing, once
 from ha_core.store.usage import Usages
@@ -40,7 +38,6 @@ class Store(
     KnownClusters,
     Mirroring,
     QuotaNodes,
-    QuotaPublications,
     ExpectedGateways,
     Approvals,
 ):

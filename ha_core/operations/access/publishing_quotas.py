@@ -18,8 +18,7 @@ from ha_core.model.quota import KINDS, Limits, QuotaEntity, check_entity, check_
 from ha_core.operations.access.platform_entries import PlatformEntries
 from ha_core.store.errors import OlderDatabaseError, OvertakenError
 from ha_core.store.quota_nodes import path_of
-from ha_core.store.quota_publication import AT_ONCE, Publication
-from ha_core.store.quotas import FollowedQuotas, QuotasFound
+from ha_core.store.quotas import AT_ONCE, FollowedQuotas, Publication, QuotasFound
 from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
