@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 from bench.probes import broker_of, one_batch
-from ha_core.tls.clients import context_of
+from ha_core.tls.renewing import context_of
 from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
 from ha_core.wire.tls_files import TlsFiles
 

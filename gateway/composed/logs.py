@@ -16,7 +16,7 @@ from gateway.composed.handlers import Context
 from gateway.composed.places import ClusterPartition
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.list_offsets import list_offsets
+from ha_core.wire.own_requests import list_offsets
 
 READ_UNCOMMITTED = 0
 SHAPE = RequestShape(ApiKey.LIST_OFFSETS)

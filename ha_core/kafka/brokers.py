@@ -50,6 +50,9 @@ class Again:
 
 Answers = Iterator[tuple[K, T | Again]]
 """Answers or retries by key."""
+StillOurs = Callable[[], None]
+"""Raises if the caller must not change anything any more. It is called right before each request that changes the
+cluster."""
 
 
 class _Slot:

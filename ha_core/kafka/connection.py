@@ -22,8 +22,8 @@ from ha_core.kafka.errors import (
     UnsupportedByClusterError,
 )
 from ha_core.kafka.security import begin_login
-from ha_core.tls.clients import context_of, tls_fault
 from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.renewing import context_of, tls_fault
 from ha_core.wire.client import (
     NEWEST,
     Client,

@@ -11,27 +11,25 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.offsets import Leaders, ends
+from ha_core.kafka.offsets import Leaders, ends, fetched
 from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOverError, Takeover
 from ha_core.mirror.comparing import CopyMap, current_progress
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import Aborted, judged
 from ha_core.mirror.partition_diff import Piece, RecordDifference
-from ha_core.mirror.split import Record, pack
+from ha_core.mirror.split import Record, pack, read_records
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.copied_batch import CONTROL, claim
-from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches
 
 T = TypeVar("T")
 _BYTES = 4 << 20
-_WAIT_MS = 100
 _PRODUCE = 9
 """The last version without broker addresses in answers."""
 _TIMEOUT_MS = 30_000
@@ -90,10 +88,7 @@ class PartitionLog:
         def ask(node: int, _: list[Partition]) -> Answers[Partition, _Fetched]:
             assert self._leader is not None
             leader, self._leader = self._leader, None
-            message = fetch_partition(
-                self._key, at, _BYTES, leader_epoch=leader[1], wait_ms=_WAIT_MS, committed=self._committed
-            )
-            code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+            code, part = fetched(asking, node, self._key, at, leader[1], _BYTES, self._committed)
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 start = ends(asking, [self._key])[self._key].start  # not part of the broker's error
                 self.log_start = max(self.log_start, start)
@@ -225,3 +220,47 @@ def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
                     yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
 
         asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)
+
+
+class Counted(NamedTuple):
+    """Records of producers, not markers. Those of unfinished transactions count as records."""
+
+    records: int = 0
+    bytes: int = 0
+    """Stored size of their batches."""
+    aborted: int = 0
+    """Records of aborted transactions, which were never acknowledged as committed."""
+
+    def plus(self, other: Counted) -> Counted:
+        return Counted(self.records + other.records, self.bytes + other.bytes, self.aborted + other.aborted)
+
+
+class Logs(Protocol):
+    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> Iterable[Piece]: ...
+
+
+def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int) -> Counted:
+    """Counts a partition's records in `[start, end)`: acknowledged ones, and aborted ones separately.
+
+    Only headers of batches are read, except for batches that span the start.
+
+    :param last_stable: start of the first unfinished transaction; the log's end if there is none.
+    :raises KafkaAdminError: it cannot be read.
+    """
+    decided = min(max(last_stable, start), end)
+    found = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
+    return found.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else found
+
+
+def _count(log: Iterable[Piece], start: int) -> Counted:
+    found = Counted()
+    for batch, buf, committed in log:
+        if batch.attributes & CONTROL or batch.last_offset < start:
+            continue
+        if batch.magic == 2 and batch.base_offset >= start:
+            records = batch.records_count
+        else:
+            records = sum(record.offset >= start for record in read_records(buf, batch))
+        more = Counted(records, batch.end - batch.at) if committed else Counted(aborted=records)
+        found = found.plus(more)
+    return found

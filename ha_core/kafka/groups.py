@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, StillOurs, by_topic, partitions_of
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import GroupNotStableError, StandsInTheWayError, refusal
 from ha_core.kafka.facts import GroupDescription, MemberDescription
@@ -99,12 +99,11 @@ class Groups(Brokers):
         committed: Mapping[Partition, Committed],
         member: Member | None = None,
         timeout_s: float | None = None,
-        still_ours: Callable[[], None] = lambda: None,
+        still_ours: StillOurs = lambda: None,
     ) -> None:
         """Commits, then reads back. An empty group accepts offsets from anyone, a live one only from a `member`.
 
-        :param still_ours: raises if the offsets must not be committed any more; called before each request. An empty
-            group has no other protection against a late commit.
+        :param still_ours: an empty group has no other protection against a late commit.
         :raises StandsInTheWayError: the group has live members, and `member` is None or not one of them.
         :raises StandsInTheWayError: the offsets read back differ.
         """
@@ -131,13 +130,10 @@ class Groups(Brokers):
         self,
         group: str,
         partitions: Collection[Partition],
-        still_ours: Callable[[], None],
+        still_ours: StillOurs,
         timeout_s: float | None = None,
     ) -> tuple[Partition, ...]:
-        """Deletes committed offsets; returns those that stay because live members are subscribed to the topics.
-
-        :param still_ours: as for `set_group_offsets`.
-        """
+        """Deletes committed offsets; returns those that stay because live members are subscribed to the topics."""
         asking = self.asking(timeout_s)
         topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
 
@@ -302,7 +298,7 @@ def _commit(
     group: str,
     offsets: Iterable[tuple[Partition, Committed]],
     member: Member | None,
-    still_ours: Callable[[], None],
+    still_ours: StillOurs,
     node: int,
 ) -> bool | Again:
     still_ours()

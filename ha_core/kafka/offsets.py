@@ -33,9 +33,19 @@ from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from ha_core.wire.own_requests import (
+    BY_NAME,
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    fetch_partition,
+    fetched_partition,
+    list_offsets,
+)
 
 DEBUGGER = -2
+_WAIT_MS = 100
 UNCOMMITTED, _COMMITTED = 0, 1
 Reading = tuple[int, int, int]
 """Replica id, isolation level and timestamp of a LIST_OFFSETS request."""
@@ -169,6 +179,17 @@ class Leaders:
             self.epochs[key] = part["leader_epoch"]
             led = part["leader_id"] in self.asking.nodes
             yield key, part["leader_id"] if led else Again(f"it has no leader, {name_of(part['error_code'])}")
+
+
+def fetched(
+    asking: Asking, node: int, key: Partition, at: int, epoch: int, max_bytes: int, committed: bool = False
+) -> tuple[int, dict[str, Any] | None]:
+    """Records of a partition from offset `at` on, see `fetched_partition`; waits a moment for the first one.
+
+    :param epoch: of `node` as the leader.
+    """
+    message = fetch_partition(key, at, max_bytes, leader_epoch=epoch, wait_ms=_WAIT_MS, committed=committed)
+    return fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
 
 
 def check_topic(cluster: str, name: str, code: int) -> None:

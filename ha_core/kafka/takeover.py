@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, Leadership, Offsets, ends, listed_offsets
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
@@ -31,12 +31,10 @@ from ha_core.model import Run
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL
-from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
-from ha_core.wire.list_offsets import LATEST
+from ha_core.wire.own_requests import LATEST
 from ha_core.wire.records import Batch, batches
 
 _BYTES = 4 << 20
-_WAIT_MS = 100
 _LOG_TIMEOUT_S = 120.0
 """For a partition of the copy log, which many copies may share."""
 _AT_ONCE = 24
@@ -361,8 +359,7 @@ def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, byte
     topic, partition = key
 
     def ask(node: int, _: list[Partition]) -> Answers[Partition, tuple[int, bytes]]:
-        message = fetch_partition(key, at, _BYTES, leader_epoch=leaders.epochs[key], wait_ms=_WAIT_MS)
-        code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+        code, part = fetched(asking, node, key, at, leaders.epochs[key], _BYTES)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             found = ends(asking, [key])[key]
             if found.start <= at:

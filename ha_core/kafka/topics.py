@@ -5,11 +5,11 @@ Describing a topic never creates it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ha_core.kafka.brokers import Answers, Asking, Brokers, partitions_of
+from ha_core.kafka.brokers import Answers, Asking, Brokers, StillOurs, partitions_of
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
@@ -115,13 +115,10 @@ class Topics(Brokers):
     def alter_settings(
         self,
         wanted: Mapping[str, Mapping[str, str | None]],
-        still_ours: Callable[[], None],
+        still_ours: StillOurs,
         timeout_s: float | None = None,
     ) -> Refusals:
-        """Sets these settings of topics, or removes those with None; leaves all others alone.
-
-        :param still_ours: raises if the settings must not be changed any more; called before each request.
-        """
+        """Sets these settings of topics, or removes those with None; leaves all others alone."""
         asking = self.asking(timeout_s)
         refused: Refusals = {}
         resources = [
@@ -151,14 +148,10 @@ class Topics(Brokers):
             }
         return refused
 
-    def grow_topics(
-        self, counts: Mapping[str, int], still_ours: Callable[[], None], timeout_s: float | None = None
-    ) -> Refusals:
+    def grow_topics(self, counts: Mapping[str, int], still_ours: StillOurs, timeout_s: float | None = None) -> Refusals:
         """Gives each topic this number of partitions. The brokers place them.
 
         An error about a topic that has that many partitions by now is not reported.
-
-        :param still_ours: as for `alter_settings`.
         """
         asking = self.asking(timeout_s)
 

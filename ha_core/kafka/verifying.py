@@ -28,7 +28,7 @@ from ha_core.mirror.key_states import NEITHER, Compacted, KeyShare, Unmatched
 from ha_core.mirror.notes import CopyId, Notes, log_partition
 from ha_core.mirror.partition_diff import Compared, LogPart, Piece, Range, RecordDifference, Walk, never
 from ha_core.mirror.reversing import copied_below
-from ha_core.model import Mirror
+from ha_core.model import Mirror, MirrorShare
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.errors import RemoteProtocolError
@@ -103,9 +103,13 @@ class MirrorEnd(NamedTuple):
     """First offset of the copy as the writer."""
 
 
-def copies_of(mirror: Mirror, partitions: int) -> list[CopyPartition]:
-    """The copy of each partition of a mirrored topic."""
-    ids = (CopyId(mirror.link, mirror.topic, partition) for partition in range(partitions))
+def copies_of(mirror: Mirror | MirrorShare, partitions: int | Iterable[int]) -> list[CopyPartition]:
+    """The copies of a mirrored topic's partitions.
+
+    :param partitions: their number, or those that are meant.
+    """
+    numbers = range(partitions) if isinstance(partitions, int) else partitions
+    ids = (CopyId(mirror.link, mirror.topic, number) for number in numbers)
     return [CopyPartition(id_, (mirror.log, log_partition(id_, mirror.log_partitions))) for id_ in ids]
 
 
@@ -155,7 +159,7 @@ def plan_ended(
     :raises CopyDamagedError: the notes of the mirror do not say what was copied.
     """
     compacted = _shapes(source, target, [mirror.topic])[mirror.topic].compacted
-    copies = [copy for copy in copies_of(mirror, max(ended, default=-1) + 1) if copy.id.partition in ended]
+    copies = copies_of(mirror, sorted(ended))
     theirs, ours = (admin.ends([copy.key for copy in copies]) for admin in (source, target))
     notes = target.notes_of(copies)
     records = _records(extent, (one.source for one in ended.values()))

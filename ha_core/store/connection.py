@@ -29,8 +29,8 @@ from kazoo.security import make_digest_acl
 from ha_core.store.errors import StoreError, StoreSecurityError, StoreUnavailableError
 from ha_core.store.security import StoreSecurity
 from ha_core.store.tree import ReplyLostError, State
-from ha_core.tls.clients import context_of
 from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.renewing import context_of
 from ha_core.wire.tls_files import TlsFiles
 
 log = logging.getLogger(__name__)

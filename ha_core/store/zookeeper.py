@@ -223,7 +223,6 @@ def connect(
     :param create: False: do not create a missing root, which may be mistyped, and would show an empty state.
     :param security: None: from the environment (`StoreSecurity`).
     :raises StoreSecurityError: the configuration for reaching ZooKeeper cannot be used.
-    :raises StoreSecurityError: the configuration for reaching ZooKeeper cannot be used.
     :raises StoreUnavailableError: none of the hosts answered in time.
     :raises NoStateError: there is nothing at the root, and `create` is false.
     """

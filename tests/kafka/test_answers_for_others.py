@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.copying.appending import Appending
 from ha_core.kafka.copying.background import BackgroundWork
@@ -18,6 +17,7 @@ from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, CopyTotals
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.security import NO_SECURITY
+from ha_core.kafka.stream import BufferPool
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.pace import RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy

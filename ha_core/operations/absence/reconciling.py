@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
+from ha_core.kafka.copies import Counted, count
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
-from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View

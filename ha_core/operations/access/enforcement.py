@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from ha_core.datacache.status import statuses
+from ha_core.datacache.zookeeper import statuses
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.verdict import amount, listed
