@@ -89,7 +89,7 @@ def _placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool)
     return [*(Create(parent) for parent, found in above if found is None), placed(path, data, node)]
 
 
-def _noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
+def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
     """A note for each path, above the newest number, and the removal of expired notes."""
     numbers = sorted(number for name in tree.children(CHANGES) if (number := number_of(name)) is not None)
     first = _free(numbers, len(paths))
@@ -166,7 +166,7 @@ class QuotaNodes(OnTree):
             data = quota_nodes.to_bytes(entity, after)
             if after == before and (node is None or not after or node.data == data):
                 return after
-            self._tree.write([*_placing(self._tree, path, data, node, gone=not after), *_noting(self._tree, [path])])
+            self._tree.write([*_placing(self._tree, path, data, node, gone=not after), *noting(self._tree, [path])])
             return after
 
         return once(self._tree, f"the quota for {entity}", write)
@@ -211,7 +211,7 @@ class QuotaNodes(OnTree):
             if node is not None or limits:
                 for op in _placing(self._tree, path, written, node, gone=not limits):
                     ops.setdefault(op.path, op)
-        notes = _noting(self._tree, paths) if paths else []
+        notes = noting(self._tree, paths) if paths else []
         try:
             self._tree.write([*ops.values(), *notes])
         except (PreconditionError, ReplyLostError):
