@@ -7,8 +7,7 @@ from itertools import chain, repeat, zip_longest
 from typing import Any
 
 from bench.ground import BenchError
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.records import batches

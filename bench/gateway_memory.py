@@ -12,8 +12,7 @@ from bench.cost import private_bytes, rss_bytes
 from bench.figures import BenchOutcome, FigureTable, slope
 from bench.ground import ROOT, BenchError, Say, Scale, change_of, create_topic, direct, until_served, up
 from bench.tls_sides import speak_tls
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.model import Extent, Topic
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect

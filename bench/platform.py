@@ -27,8 +27,7 @@ from gateway.follow.platform.rights import PlatformRights
 from ha_core.datacache.cache_file import CacheFile
 from ha_core.datacache.core.source import Changes, Row
 from ha_core.datacache.core.uncommitted import Content, UncommittedChanges
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.platform.kinds.rules import RuleEntry
 from ha_core.platform.platform import Platform
 from ha_core.wire.codes import ApiKey, ErrorCode

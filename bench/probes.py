@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Self
 
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.wire.codes import ApiKey, ErrorCode

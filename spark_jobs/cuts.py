@@ -3,7 +3,7 @@
     cut = end + ceil(rate · T) + headroom          T = preparation + age of the end, in seconds
 
 `rate` is the mean over the recorded history, `headroom` the reserve for the accepted chance of being passed too early.
-Reads of the log end bound *windows* (`spark_jobs.rates`); each has a rate. An upper rate u gives the headroom,
+Reads of the log end bound *windows* (`spark_jobs.offsets`); each has a rate. An upper rate u gives the headroom,
 ceil(u·T) - ceil(rate·T). docs/design/spark-jobs.md says why each of these holds, and its limits.
 
 - `rank`: the k-th smallest of n window rates, k = ceil((n + 1) · (1 - chance)). It needs n ≥ 1/chance - 1 windows: 99

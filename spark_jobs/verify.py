@@ -77,29 +77,6 @@ class PlannedRange(NamedTuple):
     error: str | None = None
 
 
-class RangeAsked(NamedTuple):
-    """The fields of `PlannedRange` that a comparison needs."""
-
-    source: str
-    target: str
-    topic: str
-    partition: int
-    start: int
-    end: int
-    target_start: int
-    target_end: int
-    base: int
-    source_base: int
-    source_compacted: bool
-    copy_compacted: bool
-    apart: bool
-    most_bytes: int | None
-    outlived: bool
-    run_sources: Sequence[int]
-    run_targets: Sequence[int]
-    run_records: Sequence[int]
-
-
 class RangeCompared(NamedTuple):
     """Result of a range; or, with `start` null, the facts about its partition before any comparison."""
 
@@ -207,9 +184,12 @@ def _planned(row: PlannedRange, one: PartitionRanges) -> Iterator[PlannedRange]:
         )
 
 
-def compare_ranges(reach: Reach, rows: Iterable[RangeAsked]) -> Iterator[RangeCompared]:
+def compare_ranges(reach: Reach, rows: Iterable[PlannedRange]) -> Iterator[RangeCompared]:
     with _Clusters(reach) as clusters:
         for row in rows:
+            assert row.partition is not None
+            assert row.start is not None
+            assert row.end is not None
             nothing = RangeCompared(*row[:6])
             runs = tuple(map(Run, row.run_sources, row.run_targets, row.run_records))
             span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
@@ -241,7 +221,7 @@ def pipeline(ask: Questions, mirrors: Iterable[Mirror], extent: Coverage) -> Dat
     chosen = (extent.share, extent.seed, extent.records)
     rows = (MirrorAsked(mirror.to_bytes().decode(), *chosen) for mirror in mirrors)
     planned = ask(plan_mirrors, frame_of(ask.spark, MirrorAsked, rows))
-    compared = ask(compare_ranges, planned.where("start is not null").select(*RangeAsked._fields))
+    compared = ask(compare_ranges, planned.where("start is not null"))
     known = planned.where("start is null").selectExpr(
         *("source", "target", "topic", "partition", "start", "end", "0L as compared", "gone_in_source"),
         *("gone_in_copy", "lacking", "0L as read", "behind", "of"),

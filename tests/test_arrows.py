@@ -150,7 +150,7 @@ RULES = (
             "ha_core.present",
             "ha_core.platform",
             "ha_core.store.store.Store",
-            "ha_core.datacache.change_notifier.ChangeNotifier",
+            "ha_core.datacache.poller.ChangeNotifier",
         ),
         ("typer", "rich", "matplotlib", COMPUTED),
     ),

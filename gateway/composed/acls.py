@@ -31,11 +31,11 @@ from ha_core.model.access import (
     PatternType,
     Permission,
     ResourceType,
+    RuleFilter,
     host_name,
     principal,
     resource_name,
 )
-from ha_core.model.access_filter import RuleFilter
 from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 

@@ -30,7 +30,7 @@ from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.list_offsets import LATEST
+from ha_core.wire.own_requests import LATEST
 
 _ALL = -1
 _NO_WATERMARK = {"low_watermark": -1}

@@ -16,8 +16,7 @@ from ha_core.model import Extent
 from ha_core.model.producer import upstream_id
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.fetch_partition import fetch_partition, fetched_partition
-from ha_core.wire.list_offsets import list_offsets
+from ha_core.wire.own_requests import fetch_partition, fetched_partition, list_offsets
 from ha_core.wire.records import Batch, batches
 
 BYTES_PER_FETCH = 1 << 18

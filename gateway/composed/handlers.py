@@ -13,8 +13,7 @@ from gateway.model.handler_registry import declare
 from gateway.model.rights import Denied, Gate
 from gateway.model.topology import Topology
 from ha_core.model import ANONYMOUS, Identity, Topic, View
-from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, ResourceType
-from ha_core.model.access_filter import RuleFilter
+from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, ResourceType, RuleFilter
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.access.quotas import Quotas
 from ha_core.plan.access.rights import Rights, Verdicts

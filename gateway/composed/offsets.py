@@ -28,7 +28,7 @@ from gateway.composed.places import ClusterPartition
 from ha_core.model import Extent
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
-from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
+from ha_core.wire.own_requests import CONSUMER, EARLIEST, LATEST, MAX_TIMESTAMP
 
 _NOTHING = LogAnswer(0)
 _TELLS_MAX_TIMESTAMP = 7

@@ -11,8 +11,7 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 from gateway.config.section import ConfigError, ConfigSection
 from ha_core.datacache.state import CacheSettings
 from ha_core.model.access import on_loopback
-from ha_core.tls.contexts import TlsFilesError, client_context
-from ha_core.tls.naming import named_files
+from ha_core.tls.contexts import TlsFilesError, client_context, named_files
 from ha_core.wire.tls_files import TlsFiles
 
 Cached = Literal["users", "rules", "settings"]

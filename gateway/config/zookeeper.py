@@ -11,8 +11,7 @@ from gateway.config.section import ConfigError, ConfigSection
 from ha_core.store.errors import StoreSecurityError
 from ha_core.store.security import OPEN, StoreSecurity
 from ha_core.store.security import parse as parse_security
-from ha_core.tls.contexts import client_context
-from ha_core.tls.naming import file_names
+from ha_core.tls.contexts import client_context, file_names
 
 
 class ZooKeeper(ConfigSection):

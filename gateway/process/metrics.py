@@ -13,7 +13,7 @@ from prometheus_client.core import Metric
 from gateway.model.counts import PREFIX, api_label
 from gateway.process.gateway import Gateway
 from gateway.runtime import clock
-from ha_core.metrics.text import Families, render
+from ha_core.metrics.http import Families, render
 
 _families = Families(PREFIX)
 _gauge, _counter = _families.gauge, _families.counter

@@ -16,7 +16,7 @@ from gateway.runtime.offload import heavy, offload
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import BrokerSocket, Dialling, converse
 from gateway.upstream.socket_stream import SocketStream
-from ha_core.tls.clients import tls_fault
+from ha_core.tls.renewing import tls_fault
 from ha_core.wire import codec
 from ha_core.wire.apis import APIS, BrokerPace
 from ha_core.wire.client import Answer, Client, learn_versions

@@ -18,8 +18,8 @@ from gateway.model.topology import Address
 from gateway.runtime.descriptors import EXHAUSTED
 from gateway.upstream.socket_stream import SocketStream
 from ha_core.kafka.security import begin_login
-from ha_core.tls.clients import context_of, tls_fault
 from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.renewing import context_of, tls_fault
 from ha_core.wire.client import Answer, Client, Conversation, LoginRefusedError
 from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA

@@ -1,7 +1,7 @@
 """A cache on one node: reads its source, agrees with the other nodes through ZooKeeper, and serves the main part.
 
 One thread reads (`source_reader`), one agrees and commits, and a third writes the content to a file if there is one
-(`cache_file_writer`). Readers of the main part never wait.
+(`cache_file`). Readers of the main part never wait.
 """
 
 from __future__ import annotations
@@ -15,12 +15,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from queue import Empty, SimpleQueue
 
-from ha_core.datacache.cache_file import CacheFile
-from ha_core.datacache.cache_file_writer import CacheFileWriter
-from ha_core.datacache.core.agreement import Agreement, CacheMember, CommitDecision
+from ha_core.datacache.cache_file import CacheFile, CacheFileWriter
+from ha_core.datacache.core.agreement import Agreement, CacheMember, CommitDecision, FutureTimestampFilter
 from ha_core.datacache.core.cache import Cache, CommitOutcome, ContentCommit
 from ha_core.datacache.core.errors import DataCacheError, NodeIdTakenError, SourceWentBackError
-from ha_core.datacache.core.future_timestamps import FutureTimestampFilter
 from ha_core.datacache.core.source import Source
 from ha_core.datacache.core.uncommitted import Content
 from ha_core.datacache.nodes import LiveNode, Published

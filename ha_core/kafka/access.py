@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Literal
 
-from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
+from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers, StillOurs
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, refusal
 from ha_core.plan.facts.clusters import TopicAcl
@@ -41,37 +41,19 @@ class Access(Brokers):
         return _rules(self.asking(timeout_s), None)
 
     def add_access_rules(
-        self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, rules: Collection[TopicAcl], still_ours: StillOurs, timeout_s: float | None = None
     ) -> None:
-        """Adds ACLs; those that exist stay as they are.
-
-        :param still_ours: raises if the ACLs must not be added any more; called before each request.
-        """
+        """Adds ACLs; those that exist stay as they are."""
         asking = self.asking(timeout_s)
-
-        def message(some: Sequence[TopicAcl]) -> dict[str, Any]:
-            still_ours()
-            return {"creations": [_as_asked(rule) for rule in some]}
-
-        for _, answer in asking.calls(None, ApiKey.CREATE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
-            for result in answer["results"]:
-                if code := result["error_code"]:
-                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
+        for _, answer in _changed(asking, ApiKey.CREATE_ACLS, "creations", map(_as_asked, sorted(rules)), still_ours):
+            _require_added(asking, answer)
 
     def remove_access_rules(
-        self, rules: Collection[TopicAcl], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, rules: Collection[TopicAcl], still_ours: StillOurs, timeout_s: float | None = None
     ) -> None:
-        """Removes exactly these ACLs; missing ones are skipped.
-
-        :param still_ours: raises if the ACLs must not be removed any more; called before each request.
-        """
+        """Removes exactly these ACLs; missing ones are skipped."""
         asking = self.asking(timeout_s)
-
-        def message(some: Sequence[TopicAcl]) -> dict[str, Any]:
-            still_ours()
-            return {"filters": [_as_filter(rule) for rule in some]}
-
-        for _, answer in asking.calls(None, ApiKey.DELETE_ACLS, sorted(rules), _MAX_PER_REQUEST, message):
+        for _, answer in _changed(asking, ApiKey.DELETE_ACLS, "filters", map(_as_filter, sorted(rules)), still_ours):
             for result in answer["filter_results"]:
                 for entry in (result, *result["matching_acls"]):
                     if code := entry["error_code"]:
@@ -98,10 +80,7 @@ class Access(Brokers):
         asking = self.asking(timeout_s)
 
         def hidden(connection: BlockingConnection) -> bool:
-            created = connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]})
-            for result in created["results"]:
-                if code := result["error_code"]:
-                    raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
+            _require_added(asking, connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]}))
             while _PROBE not in (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or ()):
                 _pause(asking)
             wanted = {"topics": [{"name": _PROBE.name}], "allow_auto_topic_creation": False}
@@ -116,6 +95,22 @@ class Access(Brokers):
             return frozenset()
         described = self.asking(timeout_s).metadata(topics, rights=True)["topics"]
         return frozenset(topic["name"] for topic in described if _may_write(topic))
+
+
+def _changed(
+    asking: Asking, api: ApiKey, field: str, rules: Iterable[dict[str, Any]], still_ours: StillOurs
+) -> list[tuple[Sequence[dict[str, Any]], dict[str, Any]]]:
+    def message(some: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        still_ours()
+        return {field: some}
+
+    return asking.calls(None, api, list(rules), _MAX_PER_REQUEST, message)
+
+
+def _require_added(asking: Asking, answer: Mapping[str, Any]) -> None:
+    for result in answer["results"]:
+        if code := result["error_code"]:
+            raise refusal(asking.cluster, "add ACLs of topics", code, result["error_message"])
 
 
 def _may_write(topic: Mapping[str, Any]) -> bool:

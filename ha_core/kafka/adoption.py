@@ -19,8 +19,7 @@ from operator import attrgetter
 from typing import Any
 
 from ha_core.kafka.brokers import Again, Asking, Brokers
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import (
     GroupNotStableError,
     KafkaAdminError,

@@ -12,8 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Self, TypeVar
 
-from ha_core.kafka.connection import CLIENT_ID, BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import CLIENT_ID, BlockingConnection, Deadline
 from ha_core.kafka.errors import (
     ClusterUnreachableError,
     ConnectionLostError,
@@ -51,6 +50,9 @@ class Again:
 
 Answers = Iterator[tuple[K, T | Again]]
 """Answers or retries by key."""
+StillOurs = Callable[[], None]
+"""Raises if the caller must not change anything any more. It is called right before each request that changes the
+cluster."""
 
 
 class _Slot:
@@ -90,6 +92,10 @@ class Brokers:
     def asking(self, timeout_s: float | None = None) -> Asking:
         """The brokers, for one request that takes at most `timeout_s`."""
         return Asking(self, Deadline.after(self._timeout_s if timeout_s is None else timeout_s))
+
+    def open(self, node: int, timeout_s: float | None = None) -> BlockingConnection:
+        """A connection to this broker, which the caller closes."""
+        return self.asking(timeout_s).open(node)
 
     def slot(self, node: int | None) -> _Slot:
         with self._guard:

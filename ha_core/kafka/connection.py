@@ -7,10 +7,11 @@ the connection is closed for good, because the state of the request in flight is
 from __future__ import annotations
 
 import socket
+import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from ha_core.kafka.deadline import Deadline
 from ha_core.kafka.errors import (
     AtAddressError,
     AuthenticationRefusedError,
@@ -21,8 +22,8 @@ from ha_core.kafka.errors import (
     UnsupportedByClusterError,
 )
 from ha_core.kafka.security import begin_login
-from ha_core.tls.clients import context_of, tls_fault
 from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.renewing import context_of, tls_fault
 from ha_core.wire.client import (
     NEWEST,
     Client,
@@ -207,3 +208,29 @@ class BlockingConnection:
         """Closes the connection for good and returns the error to raise."""
         self.close()
         return kind(self.cluster, self.address, text)
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """`seconds` is the granted time, for error texts; `at` is on the monotonic clock."""
+
+    seconds: float
+    at: float
+
+    @classmethod
+    def after(cls, seconds: float) -> Deadline:
+        return cls(seconds, time.monotonic() + seconds)
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left, never negative."""
+        return max(0.0, self.at - time.monotonic())
+
+    @property
+    def left_ms(self) -> int:
+        """Timeout for the broker in requests: at least 1."""
+        return max(1, int(self.left_s * 1000))
+
+    def within(self, seconds: float) -> Deadline:
+        """The earlier one of this deadline and `seconds` from now."""
+        return self if self.left_s <= seconds else Deadline.after(seconds)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ha_core.kafka.brokers import Answers, Asking, Brokers
+from ha_core.kafka.brokers import Answers, Asking, Brokers, StillOurs
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
@@ -31,14 +31,13 @@ class TopicCreation(Brokers):
         self,
         specs: Iterable[TopicSpec],
         timeout_s: float | None = None,
-        still_ours: Callable[[], None] = lambda: None,
+        still_ours: StillOurs = lambda: None,
     ) -> CreatedTopics:
         """Creates missing topics and waits until every broker knows a leader for every partition.
 
         A topic that exists with the same partition count counts as done. Settings are copied if the cluster knows the
         keys; replication is at most the number of brokers, min.insync.replicas at most the replication.
 
-        :param still_ours: raises if the topics must not be created any more; called before each request.
         :raises StandsInTheWayError: a topic exists with another partition count; nothing was created then.
         """
         creating = _Creating(self.asking(timeout_s), still_ours)
@@ -67,7 +66,7 @@ class _Creating:
     """One call of `create_topics`; `notes` list differences from the origin."""
 
     asking: Asking
-    still_ours: Callable[[], None]
+    still_ours: StillOurs
     notes: list[str] = field(default_factory=list)
 
     def compare(self, wanted: Mapping[str, TopicSpec]) -> list[str]:

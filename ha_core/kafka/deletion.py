@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any
 
-from ha_core.kafka.brokers import Answers, Asking, Brokers, pages
+from ha_core.kafka.brokers import Answers, Asking, Brokers, StillOurs, pages
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ClusterUnreachableError, StandsInTheWayError
 from ha_core.kafka.facts import LogEnds
@@ -29,11 +29,10 @@ _MAX_PER_REQUEST = 1_000
 
 class TopicDeletion(Brokers):
     def delete_empty_topics(
-        self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, names: Collection[str], still_ours: StillOurs, timeout_s: float | None = None
     ) -> tuple[str, ...]:
         """Deletes the existing topics of `names`, all or none: only if no partition ever had a record.
 
-        :param still_ours: raises if the topics must not be deleted any more; called before each request.
         :raises StandsInTheWayError: names a topic and partition with records, or that had some.
         """
 
@@ -45,11 +44,10 @@ class TopicDeletion(Brokers):
         return _delete(self.asking(timeout_s), names, used, still_ours)
 
     def delete_drained_topics(
-        self, names: Collection[str], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, names: Collection[str], still_ours: StillOurs, timeout_s: float | None = None
     ) -> tuple[str, ...]:
         """Deletes the existing topics of `names`, all or none: only if no partition holds a record any more.
 
-        :param still_ours: raises if the topics must not be deleted any more; called before each request.
         :raises StandsInTheWayError: names a topic and partition with records, or one that does not answer.
         """
 
@@ -66,12 +64,11 @@ class TopicDeletion(Brokers):
         return {name: "" if topic_id == _NO_ID else topic_id.hex() for name, topic_id in sorted(found.items())}
 
     def delete_topics(
-        self, ids: Mapping[str, str], still_ours: Callable[[], None], timeout_s: float | None = None
+        self, ids: Mapping[str, str], still_ours: StillOurs, timeout_s: float | None = None
     ) -> tuple[str, ...]:
         """Deletes topics with all their records. A topic that is gone or was re-created since is left alone.
 
         :param ids: from `topic_ids`.
-        :param still_ours: raises if the topics must not be deleted any more; called before each request.
         """
         asking = self.asking(timeout_s)
         wanted = {name: bytes.fromhex(topic_id) or _NO_ID for name, topic_id in ids.items()}
@@ -84,7 +81,7 @@ def _ids(asking: Asking, names: Collection[str]) -> dict[str, bytes]:
 
 
 def _delete(
-    asking: Asking, names: Collection[str], kept: Callable[[LogEnds | None], str], still_ours: Callable[[], None]
+    asking: Asking, names: Collection[str], kept: Callable[[LogEnds | None], str], still_ours: StillOurs
 ) -> tuple[str, ...]:
     """`kept` returns the reason why a partition forbids the deletion, or ""."""
     if not names:
@@ -99,7 +96,7 @@ def _delete(
     return _delete_by_id(asking, {name: known[name] for name in found}, still_ours)
 
 
-def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], None]) -> tuple[str, ...]:
+def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: StillOurs) -> tuple[str, ...]:
     """Deletes, and waits until no reachable broker shows the topics."""
     for some in pages([*ids], _MAX_PER_REQUEST):
         _request(asking, {name: ids[name] for name in some}, still_ours)
@@ -113,7 +110,7 @@ def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable
     return tuple(ids)
 
 
-def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: Callable[[], None]) -> None:
+def _request(asking: Asking, ids: Mapping[str, bytes], still_ours: StillOurs) -> None:
     names = {topic_id: name for name, topic_id in ids.items()}
 
     def ask(node: int, left: list[str]) -> Answers[str, bool]:

@@ -1,16 +1,23 @@
-"""Classic consumer groups, as their coordinators report them."""
+"""Classic consumer groups, as their coordinators report them, and their committed offsets.
+
+Offsets are copied as numbers, never translated, always without a leader epoch: one of another cluster means nothing,
+and a consumer that starts from a committed offset with an epoch asks the new leader to validate it. -1 disables that.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, StillOurs, by_topic, partitions_of
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.errors import GroupNotStableError
+from ha_core.kafka.errors import GroupNotStableError, StandsInTheWayError, refusal
 from ha_core.kafka.facts import GroupDescription, MemberDescription
-from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.model.group import Member
+from ha_core.model.portions import portions
+from ha_core.plan.facts.clusters import Partition
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 T = TypeVar("T")
 
@@ -22,6 +29,25 @@ _RESERVE_S = 0.5
 _CONSUMERS = ("consumer", "")
 """Protocol types; empty: a group that has only committed offsets."""
 _SHARES = ("share",)
+Committed = tuple[int, str]
+"""(offset, metadata)."""
+
+_SEVERAL_GROUPS_FROM = 8
+"""First OFFSET_FETCH version that takes several groups."""
+_MAX_GROUPS_PER_REQUEST = 100
+_MAX_COMMIT_BYTES = 400_000
+"""Per request: brokers append it as one batch, limited by `max.message.bytes` of the offsets topic (1 MB)."""
+_OVERHEAD_BYTES = 80
+_WORTH_WAITING = {
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.REQUEST_TIMED_OUT,
+}
+"""Excludes UNKNOWN_TOPIC_OR_PARTITION, although it is retriable: waiting does not create a topic."""
+_NOT_OURS = {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.REBALANCE_IN_PROGRESS}
+_NOTHING_THERE = {ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION}
+_SUBSCRIBED = {ErrorCode.NON_EMPTY_GROUP, ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC}
 
 
 class Groups(Brokers):
@@ -60,6 +86,71 @@ class Groups(Brokers):
     def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
         """The generation of a stable group of this cluster."""
         return generation(self.asking(timeout_s), group)
+
+    def group_offsets(
+        self, names: Collection[str], stable: bool = True, timeout_s: float | None = None
+    ) -> dict[str, dict[Partition, Committed]]:
+        """All committed offsets of groups. With `stable`, waits for offsets of open transactions (KIP-447)."""
+        return _read(self.asking(timeout_s), names, stable)
+
+    def set_group_offsets(
+        self,
+        group: str,
+        committed: Mapping[Partition, Committed],
+        member: Member | None = None,
+        timeout_s: float | None = None,
+        still_ours: StillOurs = lambda: None,
+    ) -> None:
+        """Commits, then reads back. An empty group accepts offsets from anyone, a live one only from a `member`.
+
+        :param still_ours: an empty group has no other protection against a late commit.
+        :raises StandsInTheWayError: the group has live members, and `member` is None or not one of them.
+        :raises StandsInTheWayError: the offsets read back differ.
+        """
+        asking = self.asking(timeout_s)
+        each_bytes = len(group.encode()) + _OVERHEAD_BYTES
+
+        def size(entry: tuple[Partition, Committed]) -> int:
+            (topic, _), (_, metadata) = entry
+            return each_bytes + len(topic) + len(metadata.encode())
+
+        for portion in portions(committed.items(), _MAX_COMMIT_BYTES, size):
+            commit = partial(_commit, asking, group, portion, member, still_ours)
+            at_coordinator(asking, "commit offsets of the group", group, commit)
+        found = _read(asking, [group])[group]
+        for key, value in committed.items():
+            if found.get(key) != value:
+                raise StandsInTheWayError(
+                    asking.cluster,
+                    f"group {group}: {key[0]}-{key[1]} was committed as {value} and is read back as {found.get(key)}. "
+                    "Another client commits for this group: stop it, then try again.",
+                )
+
+    def delete_group_offsets(
+        self,
+        group: str,
+        partitions: Collection[Partition],
+        still_ours: StillOurs,
+        timeout_s: float | None = None,
+    ) -> tuple[Partition, ...]:
+        """Deletes committed offsets; returns those that stay because live members are subscribed to the topics."""
+        asking = self.asking(timeout_s)
+        topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
+
+        def ask(node: int) -> tuple[Partition, ...] | Again:
+            still_ours()
+            answer = asking.call(node, ApiKey.OFFSET_DELETE, {"group_id": group, "topics": topics})
+            codes = {key: part["error_code"] for key, part in partitions_of(answer["topics"])}
+            failed = {answer["error_code"], *codes.values()} - {*_NOTHING_THERE, *_SUBSCRIBED}
+            if refused := failed - {0, *_WORTH_WAITING}:
+                raise refusal(asking.cluster, f"delete offsets of group {group}", min(refused))
+            if worst := _worst(failed):
+                return Again(name_of(worst))
+            if answer["error_code"] in _SUBSCRIBED:
+                return tuple(partitions)
+            return tuple(key for key, code in codes.items() if code in _SUBSCRIBED)
+
+        return at_coordinator(asking, "delete offsets of the group", group, ask) if partitions else ()
 
 
 def at_coordinators(
@@ -174,3 +265,76 @@ def generation(asking: Asking, group: GroupDescription) -> int:
             first += _HEARTBEATS_AT_ONCE
 
     return asking.converse(group.coordinator, talk)
+
+
+def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
+    def ask(node: int, names: list[str]) -> Answers[str, dict[Partition, Committed]]:
+        answers = asking.calls(node, ApiKey.OFFSET_FETCH, names, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_GROUPS_FROM)
+        for (first, *_), answer in answers:
+            for group in answer["groups"] or [answer | {"group_id": first}]:
+                name, parts = group["group_id"], dict(partitions_of(group["topics"]))
+                codes = {group["error_code"], *(part["error_code"] for part in parts.values())}
+                committed = {
+                    key: (part["committed_offset"], part["metadata"] or "")
+                    for key, part in parts.items()
+                    if part["committed_offset"] >= 0
+                }
+                yield name, asking.again(f"read committed offsets of group {name}", _worst(codes)) or committed
+
+    def message(some: Sequence[str]) -> dict[str, Any]:
+        every = [{"group_id": group, "topics": None} for group in some]
+        return every[0] | {"groups": every, "require_stable": stable}
+
+    return at_coordinators(asking, "read committed offsets", groups, ask)
+
+
+def _worst(codes: Iterable[int]) -> int:
+    """The worst of the codes: one that is not retriable, if there is one."""
+    return min((code for code in codes if code), key=lambda code: (code in RETRIABLE, code), default=0)
+
+
+def _commit(
+    asking: Asking,
+    group: str,
+    offsets: Iterable[tuple[Partition, Committed]],
+    member: Member | None,
+    still_ours: StillOurs,
+    node: int,
+) -> bool | Again:
+    still_ours()
+    topics = by_topic(
+        (
+            topic,
+            {
+                "partition_index": index,
+                "committed_offset": offset,
+                "committed_leader_epoch": -1,
+                "committed_metadata": metadata,
+            },
+        )
+        for (topic, index), (offset, metadata) in offsets
+    )
+    committer = Member(member_id="", generation=-1) if member is None else member
+    message = {
+        "group_id": group,
+        "generation_id_or_member_epoch": committer.generation,
+        "member_id": committer.member_id,
+    }
+    answer = asking.call(node, ApiKey.OFFSET_COMMIT, message | {"topics": topics})
+    codes = {part["error_code"]: key for key, part in partitions_of(answer["topics"]) if part["error_code"]}
+    if refused := codes.keys() - _WORTH_WAITING:
+        code = min(refused)
+        if code in _NOT_OURS:
+            who = (
+                "a client that is no member"
+                if member is None
+                else f"member {member.member_id} of generation {member.generation}"
+            )
+            raise StandsInTheWayError(
+                asking.cluster,
+                f"group {group} refused offsets from {who}: {name_of(code)}. It has live members, or it has "
+                "rebalanced: adopt it again, or stop its members in this cluster.",
+            )
+        topic, index = codes[code]
+        raise refusal(asking.cluster, f"commit offsets of group {group} ({topic}-{index})", code)
+    return Again(name_of(min(codes))) if codes else True

@@ -1,4 +1,4 @@
-"""Where logs start and end.
+"""Leaders of partitions, the starts and ends of their logs, and the times of their records.
 
 **The end that a cut needs** is the leader's *log end offset*: it includes what was acknowledged with acks=1 and is not
 replicated yet, above the high watermark that consumers get as "latest". Stock brokers return it to a LIST_OFFSETS
@@ -11,23 +11,41 @@ the next one and none ever shrinks under one leader, so **high watermark (read f
 that nothing was appended in between and that every in-sync replica has all of it: `LogEnds.replicated`. Likewise
 **last stable == log end** proves that no transaction was open. No log sizes or replica lags are needed. No broker knows
 whether requests are still on their way to the leader: fences and drains ensure that there are none.
+
+**Times.** LIST_OFFSETS with a time returns the first record that is not older; with time 0 that is the first record
+with a timestamp. With MAX_TIMESTAMP (KIP-734, version 7, brokers from 3.0 on) it returns the record with the largest
+one. An older broker would take that constant for a time, so it is not asked, and reports the first record alone.
+`docs/design/spark-jobs.md`, *Timestamps*, says how far to trust one. A broker searches the largest in its remaining
+files, which for a while include offsets below a raised log start; such an answer is discarded. Answers cost brokers
+file reads, cold ones for the first record: requests are small and sequential per leader, and partitions without a
+result in time are left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partitions_of
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import TopicMissingError, refusal
-from ha_core.kafka.facts import LogEnds
+from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.list_offsets import CONSUMER, EARLIEST, LATEST, list_offsets
+from ha_core.wire.own_requests import (
+    BY_NAME,
+    CONSUMER,
+    EARLIEST,
+    LATEST,
+    MAX_TIMESTAMP,
+    fetch_partition,
+    fetched_partition,
+    list_offsets,
+)
 
 DEBUGGER = -2
+_WAIT_MS = 100
 UNCOMMITTED, _COMMITTED = 0, 1
 Reading = tuple[int, int, int]
 """Replica id, isolation level and timestamp of a LIST_OFFSETS request."""
@@ -38,12 +56,102 @@ _READINGS: tuple[Reading, ...] = (  # in this order, see above
     (DEBUGGER, UNCOMMITTED, LATEST),
 )
 _MAX_PER_REQUEST = 20_000
+_TIME_READINGS = (((DEBUGGER, UNCOMMITTED, 0), 1), ((DEBUGGER, UNCOMMITTED, MAX_TIMESTAMP), 7))
+"""For the first and the newest record, with the required version. As the debugging replica, like the log ends, so that
+records above the high watermark count."""
+_MAX_TIMES_PER_REQUEST = 500
+"""A request occupies one of the broker's few handler threads: 5 s at 10 ms per cold read."""
+_NOTHING = RecordTimes(None, None)
+_NO_ID = bytes(16)
+_NEWEST: tuple[int, int, int] = (CONSUMER, UNCOMMITTED, MAX_TIMESTAMP)
+_KNOWS_NEWEST = 7
+
+
+class Leadership(NamedTuple):
+    """The leader of a partition that exists."""
+
+    node: int
+    """-1: no leader."""
+    epoch: int
+    topic_id: str
+    """In hexadecimal; "": the brokers have none (before 2.8)."""
+    trouble: str = ""
+    """Why there is no leader."""
 
 
 class Offsets(Brokers):
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Current starts and ends; see above for the condition on an end at which to cut."""
         return ends(self.asking(timeout_s), partitions)
+
+    def record_times(
+        self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
+    ) -> dict[Partition, RecordTimes]:
+        """Timestamps of the first and newest records, from the leaders that reported `ends`.
+
+        Only informative, so nothing is retried or raised: partitions without an answer at the deadline are missing, and
+        None means that the broker cannot tell.
+        """
+        asking = self.asking(timeout_s)
+        found = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
+        by_leader: dict[int, list[Partition]] = {}
+        for key, end in ends.items():
+            if key not in found and end.leader in asking.nodes:
+                by_leader.setdefault(end.leader, []).append(key)
+
+        def ask(node: int) -> None:
+            for page in pages(by_leader[node], _MAX_TIMES_PER_REQUEST):
+                if not asking.deadline.left_s:
+                    return
+                epochs = {key: ends[key].leader_epoch for key in page}
+                first, newest = (
+                    {
+                        key: part["timestamp"]
+                        for key, part in listed_offsets(asking, node, page, epochs, reading, least_version)
+                        if not part["error_code"] and part["timestamp"] >= 0 and part["offset"] >= ends[key].start
+                    }
+                    for reading, least_version in _TIME_READINGS
+                )
+                found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in page)
+
+        asking.on_each(by_leader, ask)
+        return found
+
+    def leaderships(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, Leadership]:
+        """The partitions of these that exist, as far as one broker knows.
+
+        Nothing is retried, so that a loop over many never waits.
+        """
+        asking = self.asking(timeout_s)
+        found: dict[Partition, Leadership] = {}
+        for topic in asking.metadata({topic for topic, _ in partitions})["topics"]:
+            name, code = topic["name"], topic["error_code"]
+            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                continue
+            topic_id = "" if topic["topic_id"] == _NO_ID else topic["topic_id"].hex()
+            if code:
+                unknown = Leadership(-1, -1, topic_id, name_of(code))
+                found |= {key: unknown for key in partitions if key[0] == name}
+            for part in topic["partitions"]:
+                led = part["leader_id"] in asking.nodes
+                why = "" if led else f"it has no leader, {name_of(part['error_code'])}"
+                found[name, part["partition_index"]] = Leadership(
+                    part["leader_id"] if led else -1, part["leader_epoch"], topic_id, why
+                )
+        return {key: found[key] for key in partitions if key in found}
+
+    def newest_times(
+        self, node: int, partitions: Mapping[Partition, int], timeout_s: float | None = None
+    ) -> dict[Partition, int]:
+        """The largest timestamp of each partition in milliseconds, if this broker reports it.
+
+        :param partitions: partition → epoch in which this broker leads it.
+        """
+
+        found = listed_offsets(self.asking(timeout_s), node, partitions, partitions, _NEWEST, _KNOWS_NEWEST)
+        return {key: part["timestamp"] for key, part in found if not part["error_code"] and part["timestamp"] >= 0}
 
 
 @dataclass
@@ -71,6 +179,17 @@ class Leaders:
             self.epochs[key] = part["leader_epoch"]
             led = part["leader_id"] in self.asking.nodes
             yield key, part["leader_id"] if led else Again(f"it has no leader, {name_of(part['error_code'])}")
+
+
+def fetched(
+    asking: Asking, node: int, key: Partition, at: int, epoch: int, max_bytes: int, committed: bool = False
+) -> tuple[int, dict[str, Any] | None]:
+    """Records of a partition from offset `at` on, see `fetched_partition`; waits a moment for the first one.
+
+    :param epoch: of `node` as the leader.
+    """
+    message = fetch_partition(key, at, max_bytes, leader_epoch=epoch, wait_ms=_WAIT_MS, committed=committed)
+    return fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
 
 
 def check_topic(cluster: str, name: str, code: int) -> None:

@@ -15,17 +15,15 @@ from typing import Any
 
 from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
 from ha_core.kafka.errors import KafkaAdminError, refusal
-from ha_core.kafka.offsets import Leaders
+from ha_core.kafka.offsets import Leaders, fetched
 from ha_core.plan.facts.clusters import Partition, ProducerFacts, Surplus
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL
 from ha_core.wire.errors import RemoteProtocolError
-from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
 from ha_core.wire.records import batches
 
 _MAX_PER_REQUEST = 2_000  # an answer has one entry for each producer of each partition
 _BYTES_PER_REQUEST = 1 << 20
-_WAIT_MS = 100
 
 
 class Producers(Brokers):
@@ -122,8 +120,7 @@ class _Walk:
 
     def _step(self, node: int, epoch: int) -> Again | None:
         topic, partition = self.key
-        message = fetch_partition(self.key, self.at, _BYTES_PER_REQUEST, leader_epoch=epoch, wait_ms=_WAIT_MS)
-        code, part = fetched_partition(self.asking.call(node, ApiKey.FETCH, message, BY_NAME))
+        code, part = fetched(self.asking, node, self.key, self.at, epoch, _BYTES_PER_REQUEST)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:  # deleted since; the rest does not show its producers
             self.whole, self.at = False, self.end
             return None

@@ -19,8 +19,7 @@ import yaml
 
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model.access import ANYBODY
-from ha_core.tls.contexts import TlsFilesError
-from ha_core.tls.naming import file_names, named_files
+from ha_core.tls.contexts import TlsFilesError, file_names, named_files
 from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER

@@ -1,4 +1,4 @@
-"""A connection that never blocks: requests are queued, answers are returned as they arrive. For loops over many."""
+"""A connection that never blocks, for loops over many: requests are queued, answers are returned as they arrive."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Any
 
-from ha_core.kafka.buffer_pool import SHORT_BYTES, BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import ConnectionLostError
 from ha_core.tls.sockets import TlsSocket
@@ -21,6 +20,13 @@ _READS = 16
 """Most reads before other connections have their turn."""
 _PIECES = 64
 """Most pieces per send call."""
+_GRAIN_BYTES = 64 << 10
+_SLACK = 8
+"""A reused buffer may be longer than its answer by this fraction (1/8) of the answer."""
+_MOST_ROOMS = 32
+"""Most buffers kept: the search for a free one checks all those in use first."""
+SHORT_BYTES = 64 << 10
+"""Answers up to this size need no buffer of the pool."""
 
 
 class Stream:
@@ -138,3 +144,67 @@ class Stream:
         self.close()
         connection = self.connection
         return ConnectionLostError(connection.cluster, connection.address, f"broke off ({why}).")
+
+
+def fitting(room_bytes: int) -> int:
+    """Longest answer for which the pool hands out at most `room_bytes`."""
+    return max((room_bytes - _GRAIN_BYTES) * _SLACK // (_SLACK + 1), min(room_bytes, SHORT_BYTES))
+
+
+class BufferPool:
+    """Reusable memory for long answers, for one thread: allocating it anew costs more than receiving the data.
+
+    A buffer is in use while a view of it exists: first in the stream that fills it, then in the parser, then in batches
+    that wait to be sent and in the sockets that send them. It is reused when no view is left. No reference count is
+    needed: a bytearray with an exported view cannot change its size, so the interpreter itself prevents overwriting a
+    batch.
+
+    :param kept_bytes: limit for the sum of all kept buffers. A buffer above it is allocated anew and freed with its
+        last view.
+    """
+
+    def __init__(self, kept_bytes: int) -> None:
+        self._kept_bytes = kept_bytes
+        self._rooms: list[bytearray] = []
+        """In order of use, the most recent last."""
+
+    def take(self, size: int) -> memoryview:
+        """A view of `size` bytes that no other view shares. It contains bytes of earlier answers."""
+        fitting = (room for room in self._rooms if size <= len(room) <= size + size // _SLACK + _GRAIN_BYTES)
+        room = next(filter(_free, fitting), None)
+        if room is None:
+            room = bytearray(-(-size // _GRAIN_BYTES) * _GRAIN_BYTES)
+            self._forget(len(room))
+        else:
+            self._rooms = [one for one in self._rooms if one is not room]
+        if len(self._rooms) < _MOST_ROOMS and sum(map(len, self._rooms)) + len(room) <= self._kept_bytes:
+            self._rooms.append(room)
+        return memoryview(room)[:size]
+
+    def keep(self, kept_bytes: int) -> None:
+        """Changes the limit of kept bytes."""
+        self._kept_bytes = kept_bytes
+        self._forget(0)
+
+    def _forget(self, size: int) -> None:
+        """Frees unused buffers, the least recently used first, until one of this size fits."""
+        over = sum(map(len, self._rooms)) + size - self._kept_bytes
+        many = len(self._rooms) + bool(size) - _MOST_ROOMS
+        left = list[bytearray]()
+        for room in self._rooms:
+            if (over > 0 or many > 0) and _free(room):
+                over -= len(room)
+                many -= 1
+            else:
+                left.append(room)
+        self._rooms = left
+
+
+def _free(room: bytearray) -> bool:
+    """True if no view of it is left."""
+    try:
+        last = room.pop()
+    except BufferError:
+        return False
+    room.append(last)
+    return True

@@ -2,20 +2,27 @@
 
 `ha_core.mirror.progress` explains the order and why it is safe. Three steps, so that copies that share a partition of
 the copy log read it once: `fence` each, `read_notes` of all that are fenced, `settle` each.
+
+**The fence** is an empty aborted transaction, which carries a new epoch to the leaders. END_TXN is answered before the
+markers are written, and only the marker fences. A coordinator repeats a marker until it knows that it was written, so
+it may be written twice: a second marker between appended batches would look like the end of the copy. So END_TXN is
+sent again until the coordinator reports the transaction as completed.
+
+After the last epoch the coordinator assigns another producer id, whose marker does not fence the old id. So no copier
+appends in the last epoch: its marker fences earlier epochs, and the takeover is repeated.
 """
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ha_core.kafka.brokers import Again, Answers, Asking
-from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.fencing import TakenOverError, fence
-from ha_core.kafka.leadership import Leadership, Leaderships
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, ends, listed_offsets
+from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
+from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
@@ -24,16 +31,23 @@ from ha_core.model import Run
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL
-from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
-from ha_core.wire.list_offsets import LATEST
+from ha_core.wire.own_requests import LATEST
 from ha_core.wire.records import Batch, batches
 
 _BYTES = 4 << 20
-_WAIT_MS = 100
 _LOG_TIMEOUT_S = 120.0
 """For a partition of the copy log, which many copies may share."""
 _AT_ONCE = 24
 """Copies; each mostly waits for markers."""
+LAST_EPOCH = (1 << 15) - 2
+"""The last epoch that INIT_PRODUCER_ID assigns for a producer id."""
+_TRANSACTION = 1
+"""Key type of FIND_COORDINATOR."""
+_TIMEOUT_MS = 60_000
+"""Then the coordinator ends the transaction of a stalled copier, and fences it as a successor would."""
+_ADD, _END, _INIT = 3, 3, 4
+"""Versions before KIP-890, where transactions begin and end implicitly."""
+_FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 class CopyPartition(NamedTuple):
@@ -76,6 +90,10 @@ class TakenOver(NamedTuple):
         return () if self.progress is None else (*self.older, *self.progress.runs)
 
 
+class TakenOverError(KafkaAdminError):
+    """Another copier has taken the partition over: this one stops, without a fault."""
+
+
 class PartlyDamagedError(CopyDamagedError):
     """:ivar good: the part of the copy that is known to match its source."""
 
@@ -84,7 +102,7 @@ class PartlyDamagedError(CopyDamagedError):
         self.good = good
 
 
-class Takeover(Leaderships):
+class Takeover(Offsets):
     def take_over(
         self, copies: Iterable[CopyPartition], timeout_s: float | None = None, whole_map: bool = False
     ) -> dict[CopyId, TakenOver | CopyDamagedError]:
@@ -216,6 +234,68 @@ class Takeover(Leaderships):
         return TakenOver(writer, end, found.taken_over(writer, end), topic_id, older)
 
 
+def fence(asking: Asking, name: str, partitions: tuple[Partition, ...]) -> Writer:
+    """Makes brokers refuse all earlier writers to these partitions with the transactional id `name`.
+
+    :raises TakenOverError: another process fenced later.
+    :raises NotReadyError: markers cannot be written, for example because too few replicas are in sync.
+    """
+    writer = _fence_once(asking, name, partitions)
+    return writer if writer.epoch < LAST_EPOCH else _fence_once(asking, name, partitions)
+
+
+def _fence_once(asking: Asking, name: str, partitions: tuple[Partition, ...]) -> Writer:
+    begin = {"transactional_id": name, "transaction_timeout_ms": _TIMEOUT_MS}
+    started = _at_coordinator(asking, name, ApiKey.INIT_PRODUCER_ID, begin, _INIT)
+    begun = time.monotonic()
+    writer = Writer(started["producer_id"], started["producer_epoch"])
+    mine = {"transactional_id": name, "producer_id": writer.producer_id, "producer_epoch": writer.epoch}
+    topics: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        topics.setdefault(topic, []).append(partition)
+    added = [{"name": topic, "partitions": several} for topic, several in topics.items()]
+    try:
+        _at_coordinator(asking, name, ApiKey.ADD_PARTITIONS_TO_TXN, {**mine, "topics": added}, _ADD)
+        for _ in ("begins to end", "has ended"):
+            _at_coordinator(asking, name, ApiKey.END_TXN, {**mine, "committed": False}, _END)
+    except TakenOverError as error:
+        if time.monotonic() - begun < _TIMEOUT_MS / 2000:
+            raise
+        raise KafkaAdminError(asking.cluster, f"{name} stood still in the middle of a take-over.") from error
+    return writer
+
+
+def _at_coordinator(asking: Asking, name: str, api: ApiKey, message: Mapping[str, Any], most: int) -> dict[str, Any]:
+    what = f"take over {name} ({api.name})"
+
+    def locate(_: set[str]) -> Answers[str, int]:
+        found = asking.call(None, ApiKey.FIND_COORDINATOR, {"key": name, "key_type": _TRANSACTION}, 3)
+        if again := asking.again(f"find the coordinator of {name}", found["error_code"], found["error_message"]):
+            yield name, again
+            return
+        if found["node_id"] not in asking.nodes:
+            asking.metadata()
+        yield name, found["node_id"]
+
+    def ask(node: int, _: list[str]) -> Answers[str, dict[str, Any]]:
+        answer = asking.call(node, api, message, most)
+        parts = [part for topic in answer.get("results_by_topic", ()) for part in topic["results_by_partition"]]
+        codes = {part["partition_error_code"] for part in parts}
+        codes = (codes | {answer.get("error_code", 0)}) - {ErrorCode.OPERATION_NOT_ATTEMPTED, 0} or {0}
+        for code in sorted(codes):
+            if code in _FENCED:
+                raise TakenOverError(asking.cluster, f"{name} was taken over by a later copier.")
+            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
+                yield name, Again("markers are not written yet; are enough replicas in sync?")
+                return
+            if again := asking.again(what, code):
+                yield name, again
+                return
+        yield name, answer
+
+    return asking.rounds(what, [name], locate, ask)[name]
+
+
 def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
     """:raises CopyDamagedError: the topic was deleted and created again."""
     if known and found and known != found:
@@ -279,8 +359,7 @@ def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, byte
     topic, partition = key
 
     def ask(node: int, _: list[Partition]) -> Answers[Partition, tuple[int, bytes]]:
-        message = fetch_partition(key, at, _BYTES, leader_epoch=leaders.epochs[key], wait_ms=_WAIT_MS)
-        code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+        code, part = fetched(asking, node, key, at, leaders.epochs[key], _BYTES)
         if code == ErrorCode.OFFSET_OUT_OF_RANGE:
             found = ends(asking, [key])[key]
             if found.start <= at:

@@ -1,27 +1,28 @@
-"""Descriptions of topics: partitions, replication, their own configuration, offsets.
+"""Topics: their partitions, replication, settings and offsets; and changes of settings and of partition counts.
 
 Describing a topic never creates it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ha_core.kafka.brokers import Asking, Brokers, partitions_of
+from ha_core.kafka.brokers import Answers, Asking, Brokers, StillOurs, partitions_of
+from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
-from ha_core.plan.facts.clusters import Replicas
-from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.plan.facts.clusters import Replicas, TopicSetting
+from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
-TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
-OF_THE_TOPIC = 1
+_TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
+_OF_THE_TOPIC = 1
 """Config source of a topic's own settings."""
 MIN_IN_SYNC = "min.insync.replicas"
 _POLICY = "cleanup.policy"
-MAX_CONFIGS_PER_REQUEST = 1_000
+_MAX_CONFIGS_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
 
 
@@ -58,6 +59,9 @@ _IN_BROKERS: Mapping[str, Sequence[str]] = {
 }
 """Setting of a topic → names of the broker setting that is its default; the first one with a value counts."""
 _UNITS_MS = {"minutes": 60_000, "hours": 3_600_000}
+_SET, _DELETE = 0, 1
+Refusals = dict[str, str]
+"""topic → error of the cluster; topics without an error are missing."""
 
 
 class Topics(Brokers):
@@ -93,6 +97,86 @@ class Topics(Brokers):
             for topic in answer["topics"]:
                 counts[topic["name"]] = max(counts.get(topic["name"], 0), len(topic["partitions"]))
         return counts
+
+    def settings(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, dict[str, TopicSetting]]:
+        """topic → every setting that the cluster knows, with its value there; topics that do not exist are missing."""
+        asking = self.asking(timeout_s)
+        defaults = defaults_of(asking) if names else {}
+        return {
+            name: {
+                entry["name"]: TopicSetting(
+                    entry["value"], entry["config_source"] == _OF_THE_TOPIC, defaults.get(entry["name"])
+                )
+                for entry in entries
+            }
+            for name, entries in _described(asking, names)
+        }
+
+    def alter_settings(
+        self,
+        wanted: Mapping[str, Mapping[str, str | None]],
+        still_ours: StillOurs,
+        timeout_s: float | None = None,
+    ) -> Refusals:
+        """Sets these settings of topics, or removes those with None; leaves all others alone."""
+        asking = self.asking(timeout_s)
+        refused: Refusals = {}
+        resources = [
+            {
+                "resource_type": _TOPIC_RESOURCE,
+                "resource_name": name,
+                "configs": [
+                    {"name": key, "config_operation": _DELETE if value is None else _SET, "value": value}
+                    for key, value in sorted(changes.items())
+                ],
+            }
+            for name, changes in sorted(wanted.items())
+            if changes
+        ]
+
+        def message(some: Collection[Any]) -> dict[str, Any]:
+            still_ours()
+            return {"resources": some, "validate_only": False}
+
+        for _, answer in asking.calls(
+            None, ApiKey.INCREMENTAL_ALTER_CONFIGS, resources, _MAX_CONFIGS_PER_REQUEST, message
+        ):
+            refused |= {
+                result["resource_name"]: result["error_message"] or name_of(result["error_code"])
+                for result in answer["responses"]
+                if result["error_code"]
+            }
+        return refused
+
+    def grow_topics(self, counts: Mapping[str, int], still_ours: StillOurs, timeout_s: float | None = None) -> Refusals:
+        """Gives each topic this number of partitions. The brokers place them.
+
+        An error about a topic that has that many partitions by now is not reported.
+        """
+        asking = self.asking(timeout_s)
+
+        def ask(node: int, names: list[str]) -> Answers[str, str]:
+            def talk(connection: BlockingConnection) -> dict[str, Any]:
+                still_ours()
+                topics = [{"name": name, "count": counts[name], "assignments": None} for name in names]
+                message = {"topics": topics, "timeout_ms": asking.deadline.left_ms, "validate_only": False}
+                return connection.call(ApiKey.CREATE_PARTITIONS, message)
+
+            for result in asking.converse(node, talk)["results"]:
+                code = result["error_code"]
+                if code in RETRIABLE and code != ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                    again = asking.again(f"grow topic {result['name']}", code, result["error_message"])
+                    assert again is not None
+                    yield result["name"], again
+                else:
+                    yield result["name"], (result["error_message"] or name_of(code)) if code else ""
+
+        errors = asking.rounds("grow the topics", [*counts], asking.controller, ask)
+        refused = {name: why for name, why in errors.items() if why}
+        topics = asking.metadata(refused)["topics"] if refused else ()
+        for name in [topic["name"] for topic in topics if len(topic["partitions"]) >= counts[topic["name"]]]:
+            del refused[name]
+        return refused
 
 
 def describe(
@@ -197,28 +281,32 @@ class _Config(NamedTuple):
 def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
     """By topic."""
     config = {name: _Config({}, 1, {}) for name in names}
-    resources = [
-        {"resource_type": TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in sorted(names)
-    ]
-    for _, answer in asking.calls(
-        None, ApiKey.DESCRIBE_CONFIGS, resources, MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
-    ):
-        for described in answer["results"]:
-            name, code = described["resource_name"], described["error_code"]
-            if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:  # deleted since
-                continue
-            if code:
-                raise refusal(
-                    asking.cluster, f"read the configuration of topic {name}", code, described["error_message"]
-                )
-            values = {entry["name"]: entry["value"] for entry in described["configs"] if entry["value"] is not None}
-            own = {entry["name"] for entry in described["configs"] if entry["config_source"] == OF_THE_TOPIC}
-            if "compact" in values.get(_POLICY, ""):
-                own.add(_POLICY)
-            in_sync = values.get(MIN_IN_SYNC, "")
-            config[name] = _Config(
-                {key: value for key, value in values.items() if key in own},
-                int(in_sync) if in_sync.isdecimal() else 1,
-                {key: value for key, value in values.items() if key not in own},
-            )
+    for name, entries in _described(asking, names):
+        values = {entry["name"]: entry["value"] for entry in entries if entry["value"] is not None}
+        own = {entry["name"] for entry in entries if entry["config_source"] == _OF_THE_TOPIC}
+        if "compact" in values.get(_POLICY, ""):
+            own.add(_POLICY)
+        in_sync = values.get(MIN_IN_SYNC, "")
+        config[name] = _Config(
+            {key: value for key, value in values.items() if key in own},
+            int(in_sync) if in_sync.isdecimal() else 1,
+            {key: value for key, value in values.items() if key not in own},
+        )
     return config
+
+
+def _described(asking: Asking, names: Collection[str]) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """Each topic with its settings as brokers describe them; topics that do not exist are missing."""
+    resources = [
+        {"resource_type": _TOPIC_RESOURCE, "resource_name": name, "configuration_keys": None} for name in sorted(names)
+    ]
+    answers = asking.calls(
+        None, ApiKey.DESCRIBE_CONFIGS, resources, _MAX_CONFIGS_PER_REQUEST, lambda some: {"resources": some}
+    )
+    for described in (described for _, answer in answers for described in answer["results"]):
+        name, code = described["resource_name"], described["error_code"]
+        if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            continue
+        if code:
+            raise refusal(asking.cluster, f"read the settings of topic {name}", code, described["error_message"])
+        yield name, described["configs"]

@@ -18,17 +18,17 @@ from functools import partial
 from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copies import ReadCopy
 from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.reading import ReadCopy
-from ha_core.kafka.retention_gap import kept_ms, outlived
+from ha_core.kafka.facts import LogEnds, TopicSpec
+from ha_core.kafka.offsets import Offsets
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.comparing import ByNow, Comparison, CopyMap, Cutting, cutting, ranges
 from ha_core.mirror.key_states import NEITHER, Compacted, KeyShare, Unmatched
 from ha_core.mirror.notes import CopyId, Notes, log_partition
 from ha_core.mirror.partition_diff import Compared, LogPart, Piece, Range, RecordDifference, Walk, never
 from ha_core.mirror.reversing import copied_below
-from ha_core.model import Mirror
+from ha_core.model import Mirror, MirrorShare
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.errors import RemoteProtocolError
@@ -75,7 +75,7 @@ class PartitionRanges:
     """Copied records below the copy's log start, and not below the source's; an upper bound if the source is
     compacted."""
     outlived: bool = False
-    """True if the source may delete these at any moment, too: see `ha_core.kafka.retention_gap`."""
+    """True if the source may delete these at any moment, too."""
     damage: RecordDifference | None = None
     """A difference found without reading records."""
     begun: bool = True
@@ -103,9 +103,13 @@ class MirrorEnd(NamedTuple):
     """First offset of the copy as the writer."""
 
 
-def copies_of(mirror: Mirror, partitions: int) -> list[CopyPartition]:
-    """The copy of each partition of a mirrored topic."""
-    ids = (CopyId(mirror.link, mirror.topic, partition) for partition in range(partitions))
+def copies_of(mirror: Mirror | MirrorShare, partitions: int | Iterable[int]) -> list[CopyPartition]:
+    """The copies of a mirrored topic's partitions.
+
+    :param partitions: their number, or those that are meant.
+    """
+    numbers = range(partitions) if isinstance(partitions, int) else partitions
+    ids = (CopyId(mirror.link, mirror.topic, number) for number in numbers)
     return [CopyPartition(id_, (mirror.log, log_partition(id_, mirror.log_partitions))) for id_ in ids]
 
 
@@ -155,7 +159,7 @@ def plan_ended(
     :raises CopyDamagedError: the notes of the mirror do not say what was copied.
     """
     compacted = _shapes(source, target, [mirror.topic])[mirror.topic].compacted
-    copies = [copy for copy in copies_of(mirror, max(ended, default=-1) + 1) if copy.id.partition in ended]
+    copies = copies_of(mirror, sorted(ended))
     theirs, ours = (admin.ends([copy.key for copy in copies]) for admin in (source, target))
     notes = target.notes_of(copies)
     records = _records(extent, (one.source for one in ended.values()))
@@ -344,3 +348,34 @@ def compare(
         return found._replace(lacking=0) if outlived else found
     except RemoteProtocolError as error:
         return Compared(first=RecordDifference(span.start, span.target_start, str(error)))
+
+
+def kept_ms(topic: TopicSpec) -> int | None:
+    """How long the topic's brokers keep its records; None: without limit, limited by size only, or unknown."""
+    settings = {**topic.defaults, **topic.config}
+    value = settings.get("retention.ms", "")
+    return int(value) if value.isdecimal() and "delete" in settings.get("cleanup.policy", "delete") else None
+
+
+def outlived(
+    source: Offsets,
+    copies: Offsets,
+    ends: Mapping[Partition, tuple[LogEnds, LogEnds]],
+    kept: Mapping[str, int | None],
+    now_ms: int,
+) -> frozenset[Partition]:
+    """Partitions whose copies begin with a record older than the retention of the source.
+
+    A copy rolls its segments at other offsets than its source, so with equal retention either log may delete first.
+    Records older than the source's own retention are not counted as missing.
+
+    :param ends: of source and copy, for partitions whose copy has deleted records that its source has.
+    :param kept: topic → `kept_ms` of the source.
+    """
+    bounds = {key: now_ms - ms for key in ends if (ms := kept.get(key[0])) is not None}
+    first = copies.record_times({key: ends[key][1] for key in bounds})
+    begins = {key: one.first_ms for key, one in first.items() if one.first_ms is not None}
+    # An empty copy has deleted even the newest record of its source.
+    newest = source.record_times({key: ends[key][0] for key in bounds.keys() - begins.keys()})
+    begins |= {key: one.newest_ms for key, one in newest.items() if one.newest_ms is not None}
+    return frozenset(key for key, at_ms in begins.items() if at_ms < bounds[key])

@@ -1,20 +1,26 @@
 """Frozen types of the state. Standard library and pydantic only; no clocks, no I/O."""
 
-from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster, Mask
-from ha_core.model.copied import CopiedMirror, CopiedPartition, MirrorCopies
-from ha_core.model.deleted_records import DeletedRecords
-from ha_core.model.deletion_request import DeletionRequest
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
 from ha_core.model.gateway import ExpectedGateway, GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
-from ha_core.model.identity import ANONYMOUS, Identity, identify
+from ha_core.model.identity import ANONYMOUS, Identity, UserBindings, identify
 from ha_core.model.known import KnownGroup, KnownTopic
-from ha_core.model.lost_tail import LostTail, Tail
-from ha_core.model.mirror import LEAST_BYTES_S, Mirror, Run
-from ha_core.model.mirror_job import MirrorJob, MirrorReport, MirrorShare, MirrorTask, PairWork, PartitionReport
-from ha_core.model.mirror_sync import MirrorSync, SyncFinding
+from ha_core.model.mirror import LEAST_BYTES_S, LostTail, Mirror, Run, Tail
+from ha_core.model.mirror_job import (
+    CopiedMirror,
+    CopiedPartition,
+    MirrorCopies,
+    MirrorJob,
+    MirrorReport,
+    MirrorShare,
+    MirrorSync,
+    MirrorTask,
+    PairWork,
+    PartitionReport,
+    SyncFinding,
+)
 from ha_core.model.operation import (
     HistoryEntry,
     Lock,
@@ -26,9 +32,9 @@ from ha_core.model.operation import (
     SingleOperation,
     SwitchOperation,
 )
-from ha_core.model.quota_use import QuotaUse
+from ha_core.model.quota import QuotaUse
 from ha_core.model.scope import Scope
-from ha_core.model.topic import Crossing, Fence, LastSequences, Topic, legal_name
+from ha_core.model.topic import Crossing, DeletedRecords, DeletionRequest, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View
 from ha_core.model.waiting_approval import WaitingApproval

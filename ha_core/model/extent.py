@@ -10,9 +10,10 @@ add `Extent.shift` and derive nothing.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import field
 from typing import Annotated, Any, NamedTuple, Self
 
-from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
 from ha_core.model.producer import MAX_TERM
@@ -61,7 +62,7 @@ class Extent:
         if unknown := fields.keys() - self.__dataclass_fields__.keys():
             raise TypeError(f"an extent has no {', '.join(sorted(unknown))}")
         new = object.__new__(type(self))
-        for name in Extent.__slots__:
+        for name in self.__dataclass_fields__:
             object.__setattr__(new, name, fields[name] if name in fields else getattr(self, name))
         return new
 
@@ -111,26 +112,22 @@ class Extent:
         return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
 
 
-@dataclass(frozen=True, kw_only=True, config=ConfigDict(extra="allow"))
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
 class NewerExtent(Extent):
-    """An extent with fields that a newer version has added; this one writes them again (`Part`). Only this class has a
-    `__dict__`, which holds them."""
+    """An extent with fields that a newer version has added; this one writes them again (`Part`). Other extents have no
+    room for any."""
 
-    def changed(self, **fields: Any) -> Self:
-        new = Extent.changed(self, **fields)
-        vars(new).update(vars(self))
-        return new
+    unknown: dict[str, Any] = field(hash=False)
 
-    def __getstate__(self) -> Any:
-        return Extent.__getstate__(self), vars(self)
-
-    def __setstate__(self, state: Any) -> None:
-        Extent.__setstate__(self, state[0])  # type: ignore[attr-defined]
-        vars(self).update(state[1])
+    @model_validator(mode="before")
+    @classmethod
+    def _apart(cls, stored: dict[str, Any]) -> dict[str, Any]:
+        known = {name: value for name, value in stored.items() if name in Extent.__dataclass_fields__}
+        return {**known, "unknown": {name: value for name, value in stored.items() if name not in known}}
 
     @model_serializer(mode="wrap")
     def _with_unknown(self, known: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {**known(self), **vars(self)}
+        return {name: value for name, value in known(self).items() if name != "unknown"} | self.unknown
 
 
 Extents = tuple[Annotated[Extent | NewerExtent, Field(union_mode="left_to_right")], ...]

@@ -1,16 +1,20 @@
-"""The mirror job's documents: its leader, the shares of its tasks, and their reports.
+"""The mirror job's documents: its leader, the shares of its tasks, their reports, copy positions, findings of syncs.
 
 None is part of the state that gateways follow, and all can be deleted while the job does not run.
 """
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from ha_core.model.document import FEW_BYTES, Document, Part
+from ha_core.model.mirror import Run
 
+MAX_FINDINGS = 500
+"""Per document."""
 _OFFSETS = frozenset({"source", "source_end"})
 
 
@@ -140,3 +144,112 @@ class MirrorReport(SlotDocument):
     """Number of partitions left out."""
     work: tuple[PairWork, ...] = ()
     """Over all partitions, also those left out."""
+
+
+class CopiedPartition(Part):
+    """Offsets are the source's."""
+
+    end: int = Field(ge=0)
+    """The copy has all committed records below it, acknowledged by all in-sync replicas."""
+    level: bool
+    """The copy has nearly caught up with the source: a reader ahead of it does not wait for long."""
+    steps: tuple[int, ...] = ()
+    """The newest runs as deltas, three numbers for each (`runs`), which keeps long lists short as text."""
+    start: int | None = None
+    """Log start of the source: records below it are deleted there, even if the copy has them; None: 0."""
+
+    @classmethod
+    def of(cls, end: int, level: bool, runs: Iterable[Run], start: int | None = None) -> Self:
+        """:param runs: ascending."""
+        steps, source, target = list[int](), 0, 0
+        for run in runs:
+            steps += (run.source - source, run.target - target, run.records)
+            source, target = run.after, run.target + run.records
+        return cls(end=end, level=level, steps=tuple(steps), start=start or None)
+
+    @property
+    def runs(self) -> tuple[Run, ...]:
+        """Decoded `steps`: distance from the end of the run before, in source and in copy, and number of records."""
+        runs, source, target = list[Run](), 0, 0
+        for at in range(0, len(self.steps) - 2, 3):
+            run = Run(source + self.steps[at], target + self.steps[at + 1], self.steps[at + 2])
+            source, target = run.after, run.target + run.records
+            runs.append(run)
+        return tuple(runs)
+
+
+class CopiedMirror(Part):
+    """The partitions of one mirror that a slot copies."""
+
+    mirror: str
+    """Key of the mirror."""
+    link: str
+    partitions: dict[int, CopiedPartition]
+
+
+class MirrorCopies(SlotDocument):
+    """`/mirror_copies/{slot}`, ephemeral: positions of the copies that the slot's task appends to. Bounded: gateways
+    read partitions that are left out from their source.
+
+    A known run never changes. So an old document is never wrong: a gateway that has one serves new records a little
+    later.
+    """
+
+    FOLDER = "/mirror_copies"
+
+    mirrors: tuple[CopiedMirror, ...] = ()
+
+
+class SyncFinding(Part):
+    """A difference between target and source."""
+
+    what: Literal["partitions", "settings", "rights", "offsets"]
+    about: str
+    """`topic orders`, `group billing`, `cluster west`."""
+    reason: str
+    stop: bool = False
+    """An operator has to act; else the difference is intended or heals by itself."""
+
+
+class MirrorSync(Document):
+    """`/mirror_syncs/{source}>{target}:{part}`: findings for all mirrors of one cluster in another. No revision: the
+    last sync overwrites it."""
+
+    FOLDER = "/mirror_syncs"
+    KEY = "key"
+    PLAIN_BYTES = FEW_BYTES
+
+    key: str
+    source: str
+    target: str
+    part: Literal["topics", "groups"]
+    at: str
+    """UTC, ISO 8601: start of the sync. Unchanged findings are written again only after some seconds."""
+    looked_at: int = 0
+    """Number of topics, or groups, compared."""
+    findings: tuple[SyncFinding, ...] = ()
+    """Bounded: those that an operator has to act on come first."""
+    left_out: int = 0
+    """Number of findings left out."""
+
+    @classmethod
+    def of(
+        cls,
+        source: str,
+        target: str,
+        part: Literal["topics", "groups"],
+        at: str,
+        looked_at: int,
+        findings: tuple[SyncFinding, ...],
+    ) -> Self:
+        shown = sorted(findings, key=lambda finding: (not finding.stop, finding.about, finding.what))[:MAX_FINDINGS]
+        return cls(
+            key=f"{source}>{target}:{part}",
+            source=source,
+            target=target,
+            part=part,
+            at=at,
+            looked_at=looked_at,
+            findings=tuple(shown),
+            left_out=len(findings) - len(shown),
+        )

@@ -10,11 +10,10 @@ from urllib.parse import quote
 
 from pydantic import AliasChoices, Field, TypeAdapter, model_validator
 
-from ha_core.model.binding import UserBindings
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
-from ha_core.model.lost_tail import LostTail
-from ha_core.model.mirror import Mirror, MirrorPolicy
+from ha_core.model.identity import UserBindings
+from ha_core.model.mirror import LostTail, Mirror, MirrorPolicy
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 

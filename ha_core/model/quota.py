@@ -1,4 +1,4 @@
-"""Quotas: entities, limits, and their names."""
+"""Quotas: entities, limits, their names, and the use that each gateway reports."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping
 from enum import Enum
 from typing import NamedTuple
 
+from ha_core.model.document import FEW_BYTES, Document
 from ha_core.model.topic import legal_name
 
 DEFAULT = "<default>"
@@ -110,3 +111,22 @@ def named(name: str, users: Container[str]) -> QuotaEntity:
         if name[:at] in users and legal_name(name[at + 1 :]):
             return QuotaEntity(user=name[:at], topic=name[at + 1 :])
     return QuotaEntity(instance=name)
+
+
+class QuotaUse(Document):
+    """`/quota_use/{gateway}`, ephemeral: recently used scopes, those nearest to their quota first. No revision; it
+    decides only how long clients wait, so that all gateways together enforce a quota."""
+
+    FOLDER = "/quota_use"
+    KEY = "id"
+    PLAIN_BYTES = FEW_BYTES
+
+    id: str
+    """Id of the gateway."""
+    since: str
+    """Random, new whenever the counters restart from 0."""
+    at_s: float
+    """Time of counting, on its writer's own clock."""
+    uses: Mapping[str, tuple[float, float]] = {}
+    """Scope (`QuotaScope.key`) → use in seconds of the whole quota, and that use times the seconds of the wait after
+    it. Both only grow."""

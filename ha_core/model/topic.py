@@ -1,4 +1,4 @@
-"""Topics that were moved: their map, fence, crossing and deletion."""
+"""Topics that were moved: their map, fence, crossing and deletion, and the records that clients have deleted."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from pydantic import Field, field_serializer, field_validator
 from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.extent import Extent, Extents, identity, live
 
+Refused = Literal["", "asked", "away"]
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
 
 
@@ -227,3 +228,36 @@ def _rows(columns: list[Any]) -> dict[int, tuple[int, int]]:
     if not all(isinstance(step, int) for step in steps):
         raise ValueError("ids of producers are numbers")
     return {id_: (epoch, last) for id_, epoch, last in zip(accumulate(steps), epochs, sequences, strict=True)}
+
+
+class DeletionRequest(Document):
+    """`/deletion_requests/{topic}`: exists until the topic is deleted or the client has its refusal.
+
+    A gateway stores it, and an orphan recovery carries it out.
+    """
+
+    FOLDER = "/deletion_requests"
+
+    name: str
+    user: str
+    """The user who requested the deletion and has the right to it."""
+    gateway: str
+    at: str
+    """UTC, ISO 8601."""
+    refused: Refused = ""
+    """`asked`: the deletion is not possible. `away`: a cluster does not answer. Empty: still to be done."""
+    why: str = ""
+
+
+class DeletedRecords(Document):
+    """`/deleted_records/{topic}`: written before a gateway confirms a deletion to the client, read at each cut.
+
+    A copy of the topic may hold the records until its own retention deletes them.
+    """
+
+    FOLDER = "/deleted_records"
+    PLAIN_BYTES = FEW_BYTES
+
+    name: str = Field(min_length=1)
+    below: dict[int, int] = {}
+    """partition → client offset below which no record is served again, in any cluster that the partition moves to."""

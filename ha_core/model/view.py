@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, get_args, get_type_hints
 
-from ha_core.model.binding import UserBindings
 from ha_core.model.cluster import Cluster
 from ha_core.model.document import Document
 from ha_core.model.group import Group
-from ha_core.model.identity import Identity, identify
+from ha_core.model.identity import Identity, UserBindings, identify
 from ha_core.model.mirror import COPY_LOG, Mirror
 from ha_core.model.topic import LastSequences, Topic
 

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
 
-from ha_core.model.access import AccessRule, ResourceType, access_rule
-from ha_core.model.access_filter import RuleFilter
+from ha_core.model.access import AccessRule, ResourceType, RuleFilter, access_rule
 from ha_core.platform.changing import MAX_EDITS, Edit
 from ha_core.platform.entry import Entry
 from ha_core.platform.errors import InvalidError, PlatformError

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import httpx
 
-from ha_core.model.access import AccessRule, access_rule, rule_in_words
-from ha_core.model.access_filter import RuleFilter, filter_in_words
+from ha_core.model.access import AccessRule, RuleFilter, access_rule, filter_in_words, rule_in_words
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.platform.errors import PlatformAwayError, PlatformRefusedError
 from ha_core.platform.remote import answered, parsed, unexpected

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import ssl
 import threading
 import time
 from collections.abc import Callable
@@ -21,16 +22,16 @@ from kazoo.exceptions import (
     SessionExpiredError,
     SessionMovedError,
 )
-from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
 from kazoo.protocol.states import KazooState
 from kazoo.security import make_digest_acl
 
 from ha_core.store.errors import StoreError, StoreSecurityError, StoreUnavailableError
-from ha_core.store.kazoo_tls import TlsHandler
 from ha_core.store.security import StoreSecurity
 from ha_core.store.tree import ReplyLostError, State
-from ha_core.tls.clients import context_of
 from ha_core.tls.contexts import TlsFilesError
+from ha_core.tls.renewing import context_of
+from ha_core.wire.tls_files import TlsFiles
 
 log = logging.getLogger(__name__)
 
@@ -44,6 +45,35 @@ _CLOSED = (ConnectionClosedError, AuthFailedError)
 _INTERRUPTED = (ConnectionLoss, SessionExpiredError, SessionMovedError, OperationTimeoutError)
 _PAUSE_S = 0.01
 """kazoo fails pending requests shortly before it reports the new state."""
+
+
+class TlsHandler(SequentialThreadingHandler):  # type: ignore[misc]  # kazoo is not typed
+    """Opens connections over TLS, with contexts that verify names and follow their files, and reports decrypted bytes
+    that a selector cannot see."""
+
+    def __init__(self, files: TlsFiles) -> None:
+        super().__init__()
+        self._files = files
+
+    def create_connection(self, address: Any, hostname: str | None = None, timeout: Any = None, **_: Any) -> Any:
+        """kazoo resolves names first, so `address` is numeric; `hostname` is the configured name."""
+        sock = socket.create_connection(address, timeout)
+        try:
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            return context_of(self._files, as_plain=False).wrap_socket(sock, server_hostname=hostname or address[0])
+        except ValueError as error:
+            sock.close()
+            raise OSError(f"{hostname!r} cannot be verified by TLS: {error}") from None
+        except BaseException:
+            sock.close()
+            raise
+
+    def select(self, reading: Any, writing: Any, broken: Any, timeout: Any = None) -> Any:
+        held = [one for one in reading if isinstance(one, ssl.SSLSocket) and one.pending()]
+        if not held:
+            return super().select(reading, writing, broken, timeout)
+        ready, taking, bad = super().select(reading, writing, broken, 0)
+        return [*held, *(one for one in ready if one not in held)], taking, bad
 
 
 class ZooKeeperConnection:

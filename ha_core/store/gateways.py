@@ -5,12 +5,14 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from functools import partial
 from typing import Generic, TypeVar
 
-from ha_core.model import Document, GatewayRecord, UnreadableDocumentError
+from ha_core.model import Document, ExpectedGateway, GatewayRecord, UnreadableDocumentError
 from ha_core.store import documents, paths
+from ha_core.store.documents import readable
 from ha_core.store.errors import AlreadyRegisteredError, StoreError, StoreUnavailableError
-from ha_core.store.tree import PreconditionError, Remove, ReplyLostError, State, Tree, placed
+from ha_core.store.tree import OnTree, PreconditionError, Remove, ReplyLostError, State, Tree, once, placed, remove
 
 log = logging.getLogger(__name__)
 D = TypeVar("D", bound=Document)
@@ -154,3 +156,23 @@ def record_at(path: str, data: bytes) -> GatewayRecord:
     except UnreadableDocumentError as error:
         log.warning("taken as revision 0: %s", error)
         return GatewayRecord(id=paths.decode(path.rpartition("/")[2]), host="", port=0, node_id=0)
+
+
+class ExpectedGateways(OnTree):
+    def expect_gateway(self, expected: ExpectedGateway) -> None:
+        """Record a gateway that has registered. It is expected until `forget_gateway`."""
+        path = paths.path_of(ExpectedGateway, expected.gateway)
+
+        def write() -> None:
+            self._tree.write([placed(path, documents.to_bytes(expected), self._tree.get(path))])
+
+        once(self._tree, f"expecting gateway {expected.gateway}", write)
+
+    def forget_gateway(self, gateway: str) -> bool:
+        """Expect the gateway no longer; returns whether it was expected."""
+        forget = partial(remove, self._tree, paths.path_of(ExpectedGateway, gateway))
+        return once(self._tree, f"forgetting gateway {gateway}", forget)
+
+    def expected_gateways(self) -> dict[str, ExpectedGateway]:
+        """By name; documents that this version cannot read are left out."""
+        return {one.gateway: one for one in readable(self._tree, ExpectedGateway)}

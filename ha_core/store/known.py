@@ -32,22 +32,15 @@ class KnownClusters(OnTree):
         """
         wanted = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
         gone = dict.fromkeys(path for path in self._all_known(kind, cluster) if path not in wanted)
-        at = max((one.at for one in seen), default="")
-        for batch in portions({**wanted, **gone}.items(), BATCH_BYTES, _size, BATCH_NODES):
-            # Readings at the same time have seen the same cluster: the last one may win.
-            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, at, dict(batch)))
+        self._put(kind, cluster, {**wanted, **gone}, max((one.at for one in seen), default=""))
 
     def renew_known(self, kind: type[K], cluster: str, seen: Collection[K]) -> None:
         """Replace the facts of some topics, or groups, by those `seen` now; the others stay."""
-        wanted: dict[str, bytes | None] = {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen}
-        for batch in portions(wanted.items(), BATCH_BYTES, _size, BATCH_NODES):
-            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, "", dict(batch)))
+        self._put(kind, cluster, {paths.path_of(kind, one.key): documents.to_bytes(one) for one in seen})
 
     def forget_known(self, kind: type[K], cluster: str, names: Collection[str]) -> None:
         """Remove the facts of topics, or groups, that do not exist any more."""
-        gone = dict.fromkeys(paths.path_of(kind, known_key(cluster, name)) for name in names)
-        for batch in portions(gone.items(), BATCH_BYTES, _size, BATCH_NODES):
-            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, "", dict(batch)))
+        self._put(kind, cluster, dict.fromkeys(paths.path_of(kind, known_key(cluster, name)) for name in names))
 
     def known(self, kind: type[K], cluster: str, names: Collection[str] | None = None) -> dict[str, K]:
         """The recorded facts of topics or groups of `cluster` (None: all), by name; unreadable ones are left out."""
@@ -91,6 +84,11 @@ class KnownClusters(OnTree):
             return None if node is None or node == before else node.written_ms
 
         return once(self._tree, "reading ZooKeeper's clock", write, look)
+
+    def _put(self, kind: type[K], cluster: str, wanted: Mapping[str, bytes | None], at: str = "") -> None:
+        for batch in portions(wanted.items(), BATCH_BYTES, _size, BATCH_NODES):
+            # Readings at the same time have seen the same cluster: the last one may win.
+            once(self._tree, f"the recorded facts of {cluster}", partial(self._replace, kind, at, dict(batch)))
 
     def _replace(self, kind: type[K], at: str, batch: Mapping[str, bytes | None]) -> None:
         """:param batch: path → bytes, None to remove.

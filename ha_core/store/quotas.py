@@ -1,22 +1,60 @@
-"""Quotas in the tree: changed one by one, each with a note, and followed by the notes."""
+"""Quotas in the tree: changed one by one, each with a note, and followed by the notes.
+
+Several processes may publish the platform's quotas, and none reverts a later publication. `/quota_publication` has the
+time of the platform's change up to which quotas are published, and each publication writes it. A publisher reads it
+before it reads the platform: a publication of another process in between fails its write.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import Callable, Mapping, Sequence
+from operator import itemgetter
+from typing import NamedTuple
 
 from ha_core.model import QuotaUse, UnreadableDocumentError
 from ha_core.model.quota import Limits, QuotaEntity, QuotaKind, check_entity, check_limits
 from ha_core.store import quota_nodes
 from ha_core.store.documents import readable
-from ha_core.store.errors import QuotaNameTakenError, QuotaPublishedError
-from ha_core.store.quota_nodes import CHANGES, CLIENTS, USERS, StoredQuota, note_path, number_of, path_of
-from ha_core.store.quota_writes import noting, placing
-from ha_core.store.rereading import Rereading
-from ha_core.store.tree import Node, OnTree, Reads, Tree, once
+from ha_core.store.errors import OvertakenError, QuotaNameTakenError, QuotaPublishedError
+from ha_core.store.quota_nodes import (
+    CHANGES,
+    CLIENTS,
+    MAX_NOTE,
+    USERS,
+    StoredQuota,
+    note_path,
+    number_of,
+    parents_of,
+    path_of,
+)
+from ha_core.store.tree import (
+    Create,
+    Node,
+    OnTree,
+    Op,
+    PreconditionError,
+    Reads,
+    Remove,
+    ReplyLostError,
+    Tree,
+    once,
+    placed,
+)
+from ha_core.store.watching import Rereading
 
 POLL_S = 10.0
 Change = Mapping[QuotaKind, float | None]
 """None: remove the limit."""
+KEPT_MS = 15 * 60 * 1000
+"""The writer of a note removes notes that are older than the newest one by this: as brokers do."""
+MAX_NOTES = 1000
+"""Most younger notes that are kept."""
+MAX_PURGED = 200
+"""Most notes removed at once."""
+_PUBLICATION = "/quota_publication"
+AT_ONCE = 50
+"""Quotas in one write."""
 
 
 class QuotasFound:
@@ -40,6 +78,58 @@ class QuotasFound:
             self.readable.pop(path, None)
         else:
             self.readable[path] = found
+
+
+def _placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool) -> list[Op]:
+    """:param node: as it was read."""
+    if gone and node is not None and not tree.children(path):
+        return [Remove(path, node.version)]
+    parents = parents_of(path) if node is None else ()
+    above = zip(parents, tree.get_many(parents), strict=True)
+    return [*(Create(parent) for parent, found in above if found is None), placed(path, data, node)]
+
+
+def noting(tree: Reads, paths: Sequence[str]) -> list[Op]:
+    """A note for each path, above the newest number, and the removal of expired notes."""
+    numbers = sorted(number for name in tree.children(CHANGES) if (number := number_of(name)) is not None)
+    first = _free(numbers, len(paths))
+    notes: list[Op] = [
+        Create(note_path(number), quota_nodes.note_to_bytes(path)) for number, path in enumerate(paths, first)
+    ]
+    if not numbers:
+        return notes
+    oldest = numbers[:MAX_PURGED]
+    *nodes, newest = tree.get_many([*map(note_path, oldest), note_path(numbers[-1])])
+    surplus = len(numbers) + len(paths) - 1 - MAX_NOTES
+    old = [
+        Remove(note_path(number), node.version)
+        for place, (number, node) in enumerate(zip(oldest, nodes, strict=True))
+        if node is not None
+        and newest is not None
+        and number != numbers[-1]
+        and (place < surplus or newest.written_ms - node.written_ms > KEPT_MS)
+    ]
+    return [*notes, *old]
+
+
+def _free(numbers: Sequence[int], count: int) -> int:
+    """The first of `count` consecutive free numbers: above the newest, or in the last gap if numbers end there."""
+    end = MAX_NOTE + 1
+    for number in reversed(numbers):
+        if number + count < end:
+            return number + 1
+        end = number
+    return 0
+
+
+class Publication(NamedTuple):
+    """:ivar through_us: time of the platform's change up to which its quotas are published; 0: none ever was.
+    :ivar node: as it was read.
+    """
+
+    through_us: int
+    by: str
+    node: Node | None
 
 
 class QuotaNodes(OnTree):
@@ -76,7 +166,7 @@ class QuotaNodes(OnTree):
             data = quota_nodes.to_bytes(entity, after)
             if after == before and (node is None or not after or node.data == data):
                 return after
-            self._tree.write([*placing(self._tree, path, data, node, gone=not after), *noting(self._tree, [path])])
+            self._tree.write([*_placing(self._tree, path, data, node, gone=not after), *noting(self._tree, [path])])
             return after
 
         return once(self._tree, f"the quota for {entity}", write)
@@ -88,6 +178,45 @@ class QuotaNodes(OnTree):
     def watch_quotas(self, on_quotas: Callable[[QuotasFound], None]) -> QuotaWatcher:
         """Delivers all quotas, and again after each change, from a thread of its own. Returns at once."""
         return QuotaWatcher(self._tree, on_quotas)
+
+    def follow_quotas(self) -> FollowedQuotas:
+        """For callers that read the quotas again and again."""
+        return FollowedQuotas(self._tree)
+
+    def publication(self) -> Publication:
+        node = self._tree.get(_PUBLICATION)
+        if node is None:
+            return Publication(0, "", None)
+        try:
+            fields = json.loads(node.data)
+            return Publication(int(fields["through_us"]), str(fields["by"]), node)
+        except (ValueError, TypeError, KeyError):
+            # The next publication repairs it.
+            return Publication(0, "", node)
+
+    def publish(
+        self, read: Publication, through_us: int, by: str, quotas: Sequence[tuple[QuotaEntity, Limits]]
+    ) -> Publication:
+        """Writes at most `AT_ONCE` quotas; a quota without limits is removed.
+
+        :raises OvertakenError: another process has published, or changed one of them, since `read`.
+        """
+        data = json.dumps({"through_us": through_us, "by": by}, separators=(",", ":")).encode()
+        # In order of paths, so that a node is created before nodes below it, with its own content.
+        wanted = sorted(((path_of(entity), entity, limits) for entity, limits in quotas), key=itemgetter(0))
+        paths = [path for path, _, _ in wanted]
+        ops: dict[str, Op] = {_PUBLICATION: placed(_PUBLICATION, data, read.node)}
+        for (path, entity, limits), node in zip(wanted, self._tree.get_many(paths), strict=True):
+            written = quota_nodes.to_bytes(entity, limits, published=True) if limits else b""
+            if node is not None or limits:
+                for op in _placing(self._tree, path, written, node, gone=not limits):
+                    ops.setdefault(op.path, op)
+        notes = noting(self._tree, paths) if paths else []
+        try:
+            self._tree.write([*ops.values(), *notes])
+        except (PreconditionError, ReplyLostError):
+            raise OvertakenError("quotas were published, or changed, by another process at the same time") from None
+        return Publication(through_us, by, Node(data, 0 if read.node is None else read.node.version + 1, 0))
 
 
 def _read_all(tree: Reads, found: QuotasFound) -> None:

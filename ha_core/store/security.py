@@ -15,8 +15,7 @@ from typing import Any
 import yaml
 
 from ha_core.store.errors import StoreSecurityError
-from ha_core.tls.contexts import TlsFilesError
-from ha_core.tls.naming import named_files
+from ha_core.tls.contexts import TlsFilesError, named_files
 from ha_core.wire.tls_files import TlsFiles
 
 FILE_VARIABLE = "SWITCHYARD_ZOOKEEPER_SECURITY_FILE"

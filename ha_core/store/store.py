@@ -2,33 +2,96 @@
 
 from __future__ import annotations
 
+import json
 import threading
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Collection
 from typing import Any, TypeVar
+from uuid import uuid4
 
 from ha_core.model import Cluster, Document, GatewayRecord, View, VirtualNode
 from ha_core.model.document import DOCUMENT_KINDS
-from ha_core.model.producer import FIRST_CLIENT_ID
-from ha_core.store import allocation, documents, paths
-from ha_core.store.allocation import Allocation
-from ha_core.store.approvals import Approvals
+from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
+from ha_core.store import documents, paths
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
-from ha_core.store.documents import nodes_of, readable
-from ha_core.store.expected_gateways import ExpectedGateways
-from ha_core.store.gateways import Registration, record_at
+from ha_core.store.documents import nodes_of, readable, value_of
+from ha_core.store.errors import StoreError
+from ha_core.store.gateways import ExpectedGateways, Registration, record_at
 from ha_core.store.known import KnownClusters
 from ha_core.store.mirroring import Mirroring
-from ha_core.store.operations import Operations
+from ha_core.store.operations import Approvals, Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
-from ha_core.store.quota_publication import QuotaPublications
 from ha_core.store.quotas import QuotaNodes
-from ha_core.store.tree import Create, State, Tree, existing, once
+from ha_core.store.tree import Create, Node, OnTree, Put, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import StateReplica, StateWatcher
 
 D = TypeVar("D", bound=Document)
 P = TypeVar("P", bound="StateWatcher | Registration[Any]")
+
+
+def _next_to_bytes(number: int) -> bytes:
+    return b'{"next":%d}' % number
+
+
+def _new_cluster_id() -> bytes:
+    """Like a Kafka cluster id: 22 characters, unique for each installation."""
+    return json.dumps({"cluster_id": urlsafe_b64encode(uuid4().bytes).decode().rstrip("=")}).encode()
+
+
+def _next(node: Node | None, path: str) -> tuple[int, int]:
+    """The next free number and the node's version."""
+    number = value_of(int, node, path, "next", "the next free number, above all in use")
+    return number, 0 if node is None else node.version
+
+
+class Allocation(OnTree):
+    """Allocates numbers once: virtual node ids, client producer ids; and the cluster id that clients see."""
+
+    def cluster_id(self) -> str:
+        """The cluster id that clients see: made with the tree, and never changed."""
+        path = paths.CLUSTER_ID
+        return value_of(str, self._tree.get(path), path, "cluster_id", "the cluster id")
+
+    def allocate_node(self, key: str) -> int:
+        """The virtual node id of `key`, from 1; a key always gets the same id."""
+        path, folder = paths.path_of(VirtualNode, key), VirtualNode.FOLDER
+
+        def write() -> int:
+            node = self._tree.get(path)
+            if node is not None:
+                return VirtualNode.from_bytes(node.data, path).node_id
+            number, version = _next(self._tree.get(folder), folder)
+            document = VirtualNode(key=key, node_id=number)
+            self._tree.write([Put(folder, _next_to_bytes(number + 1), version), Create(path, document.to_bytes())])
+            return number
+
+        return once(self._tree, f"allocating a node id for {key}", write)
+
+    def nodes(self) -> dict[str, int]:
+        """All virtual node ids by key."""
+        nodes = existing(self._tree, nodes_of(self._tree, VirtualNode.FOLDER))
+        documents = (VirtualNode.from_bytes(node.data, path) for path, node in nodes)
+        return {document.key: document.node_id for document in documents}
+
+    def allocate_producer_ids(self, count: int = 1000) -> int:
+        """First id of a block of `count` client producer ids, which is given out once."""
+        if count < 1:
+            raise ValueError(f"a block of {count} producer ids: at least 1")
+
+        def write() -> int:
+            first, version = _next(self._tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
+            if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
+                raise StoreError(
+                    f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
+                    f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
+                )
+            self._tree.write([Put(paths.PRODUCER_IDS, _next_to_bytes(first + count), version)])
+            return first
+
+        # A block whose reply was lost is left unused: recognising it would cost more than its numbers are worth.
+        return once(self._tree, "allocating producer ids", write)
 
 
 class Store(
@@ -40,7 +103,6 @@ class Store(
     KnownClusters,
     Mirroring,
     QuotaNodes,
-    QuotaPublications,
     ExpectedGateways,
     Approvals,
 ):
@@ -140,9 +202,9 @@ def _create_skeleton(tree: Tree) -> None:
     """Create the missing top nodes, in one write for an empty tree, so that half of them is never visible."""
     skeleton = {
         **dict.fromkeys(DOCUMENT_KINDS, b""),
-        VirtualNode.FOLDER: allocation.next_to_bytes(1),
-        paths.PRODUCER_IDS: allocation.next_to_bytes(FIRST_CLIENT_ID),
-        paths.CLUSTER_ID: allocation.new_cluster_id(),
+        VirtualNode.FOLDER: _next_to_bytes(1),
+        paths.PRODUCER_IDS: _next_to_bytes(FIRST_CLIENT_ID),
+        paths.CLUSTER_ID: _new_cluster_id(),
         paths.CHANGES: revision_to_bytes(0),
         paths.CLOCK: b"",
         **dict.fromkeys(QUOTA_FOLDERS, b""),

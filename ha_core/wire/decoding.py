@@ -5,13 +5,13 @@ its bytes are taken, every count before its list is filled. Reads past the end r
 `codec.decode` turns both into RemoteProtocolError.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from struct import Struct, unpack_from
 from typing import Any
 
 from ha_core.wire.errors import RemoteProtocolError, TooManyElementsError
 from ha_core.wire.limits import WireLimits
-from ha_core.wire.source import CodecSource
 from ha_core.wire.tables import FIXED, WIDTH, Field
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
 
@@ -54,6 +54,53 @@ def _read_tags(b: bytes | memoryview, p: int, end: int, path: str) -> tuple[dict
         p += size
         last = tag
     return out, p
+
+
+class CodecSource:
+    """The source of a codec function: lines, the names that they use, and a run of fixed fields that one struct reads
+    or writes."""
+
+    def __init__(self, version: int, flexible: bool) -> None:
+        self.version = version
+        self.flexible = flexible
+        self.lines: list[str] = []
+        self.depth = 1
+        self.names: dict[str, Any] = {}
+        self._count = 0
+        self._run: list[tuple[str, str]] = []
+
+    def add(self, *lines: str) -> None:
+        self.lines += ["    " * self.depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str | None) -> Iterator[None]:
+        """Lines added inside are indented under `head`; None: not indented."""
+        if head is not None:
+            self.add(head)
+            self.depth += 1
+        yield
+        self.depth -= head is not None
+
+    def var(self) -> str:
+        self._count += 1
+        return f"v{self._count}"
+
+    def fixed(self, what: str, code: str) -> None:
+        """Adds a variable or an expression, and its struct code, to the run."""
+        self._run.append((what, code))
+
+    def run(self) -> tuple[str, str]:
+        """Ends the run: its variables or expressions, and its codes."""
+        whats, codes = ", ".join(what for what, _ in self._run), "".join(code for _, code in self._run)
+        self._run.clear()
+        return whats, codes
+
+    def compiled(self, title: str, arguments: str, scope: Mapping[str, Any]) -> Any:
+        """The function; `title` is its file name in tracebacks."""
+        text = f"def codec({arguments}):\n" + "\n".join(self.lines) + "\n"
+        everything = {**self.names, **scope}
+        exec(compile(text, f"<{title}>", "exec"), everything)  # the text is built from the tables in `schemas` only
+        return everything["codec"]
 
 
 class _DecoderSource(CodecSource):

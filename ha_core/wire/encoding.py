@@ -10,9 +10,8 @@ from io import BytesIO
 from struct import Struct, pack
 from typing import Any
 
-from ha_core.wire.decoding import SMALL_ARRAY, default_of
+from ha_core.wire.decoding import SMALL_ARRAY, CodecSource, default_of
 from ha_core.wire.errors import LocalProtocolError
-from ha_core.wire.source import CodecSource
 from ha_core.wire.tables import FIXED, Field
 from ha_core.wire.varint import write_tags, write_uvarint
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from prometheus_client.core import Metric
 
-from ha_core.metrics.text import Families, render
+from ha_core.metrics.http import Families, render
 from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
 from ha_core.plan.mirror.total import MirrorTotal
 

@@ -7,14 +7,16 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import BUFFER_BYTES, ELSEWHERE, TAKEN_OVER, Copying, CopyTotals
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import CopyPartition
-from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic
 from ha_core.model import CopiedPartition, MirrorShare, PairWork, PartitionReport
 
@@ -59,7 +61,7 @@ class CopyPair:
         """Sets the partitions to copy and the limit; partitions in common continue undisturbed."""
         if (shares, max_bytes_s) == (self._shares, self._max_bytes_s):
             return
-        wanted = {copy.id: (copy, share) for share in shares for copy in copies_of(share)}
+        wanted = {copy.id: (copy, share) for share in shares for copy in copies_of(share, share.partitions)}
         with self._guard:
             self._shares, self._max_bytes_s = shares, max_bytes_s
             self._log_partitions = {share.log: share.log_partitions for share in shares}
@@ -112,15 +114,7 @@ class CopyPair:
 
     def work(self) -> PairWork:
         """Totals since it began."""
-        done = self._work
-        return PairWork(
-            id=self._work_id,
-            source=self.source,
-            target=self.target,
-            copied_bytes=done.copied_bytes,
-            copied_records=done.copied_records,
-            takeovers=done.takeovers,
-        )
+        return PairWork(id=self._work_id, source=self.source, target=self.target, **asdict(self._work))
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
         """(key of the mirror, partition, coverage of its copy) for partitions that are being copied."""
@@ -190,12 +184,6 @@ class CopyPair:
             if name not in self._logs_there:
                 ensure_copy_log(target, name, self._log_partitions[name])
                 self._logs_there.add(name)
-
-
-def copies_of(share: MirrorShare) -> Iterable[CopyPartition]:
-    for partition in share.partitions:
-        id_ = CopyId(share.link, share.topic, partition)
-        yield CopyPartition(id_, (share.log, log_partition(id_, share.log_partitions)))
 
 
 def _report(mirror: str, id_: CopyId, state: str, reason: str) -> PartitionReport:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from ha_core.datacache.change_notifier import ChangeNotifier
+from ha_core.datacache.poller import ChangeNotifier
 from ha_core.datacache.zookeeper import CacheNodes
 from ha_core.store.errors import StoreUnavailableError
 from ha_core.store.store import Store

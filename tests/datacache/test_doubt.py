@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ha_core.datacache.core.future_timestamps import FAR_US, FutureTimestampFilter
+from ha_core.datacache.core.agreement import FAR_US, FutureTimestampFilter
 
 NOW_US = 1_700_000_000_000_000
 FAR = NOW_US + FAR_US + 1

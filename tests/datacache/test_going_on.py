@@ -10,7 +10,7 @@ import pytest
 
 from ha_core.datacache.cache import DataCache
 from ha_core.datacache.cache_file import CacheFile
-from ha_core.datacache.core.rows import rows_of
+from ha_core.datacache.core.packed import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.state import CacheSettings
 from tests.kit.waiting import until

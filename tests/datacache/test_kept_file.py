@@ -13,7 +13,7 @@ from ha_core.datacache import cache_file
 from ha_core.datacache.cache_file import CacheFile, CacheFileError
 from ha_core.datacache.core import blocks, packed
 from ha_core.datacache.core.digest import fingerprint
-from ha_core.datacache.core.rows import rows_of
+from ha_core.datacache.core.packed import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.core.uncommitted import Content
 

@@ -8,17 +8,16 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka.buffer_pool import BufferPool
-from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.copying.appending import Appending
 from ha_core.kafka.copying.background import BackgroundWork
 from ha_core.kafka.copying.connections import Connections, Line
 from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, CopyTotals
-from ha_core.kafka.deadline import Deadline
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.security import NO_SECURITY
+from ha_core.kafka.stream import BufferPool
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.pace import RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.kafka.buffer_pool import SHORT_BYTES, BufferPool, fitting
+from ha_core.kafka.stream import SHORT_BYTES, BufferPool, fitting
 
 KIB = 1 << 10
 steps = st.lists(

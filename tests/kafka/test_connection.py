@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import Brokers
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import (
     AuthenticationRefusedError,
     ClusterUnreachableError,

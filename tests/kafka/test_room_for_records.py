@@ -11,12 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.kafka.buffer_pool import BufferPool, fitting
 from ha_core.kafka.copying.connections import ConnectionUse, Line
 from ha_core.kafka.copying.fetching import Fetching
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
+from ha_core.kafka.stream import BufferPool, fitting
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.pace import RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy

@@ -16,11 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.kafka.buffer_pool import BufferPool
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import ConnectionLostError
-from ha_core.kafka.stream import Stream
+from ha_core.kafka.stream import BufferPool, Stream
 from ha_core.tls.contexts import Certificates, server_context
 from ha_core.wire.client import Client
 from ha_core.wire.codec import decode, encode

@@ -15,12 +15,10 @@ import pytest
 from gateway.upstream.broker import BrokerConnection
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import DialError, dial
-from ha_core.kafka.buffer_pool import BufferPool
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import KafkaAdminError, TlsRefusedError
 from ha_core.kafka.security import fields_of, profiles
-from ha_core.kafka.stream import Stream
+from ha_core.kafka.stream import BufferPool, Stream
 from ha_core.tls.contexts import Certificates, server_context
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS

@@ -13,8 +13,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.retention_gap import kept_ms, outlived
-from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan
+from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, kept_ms, outlived, plan
 from ha_core.mirror.key_states import NEITHER
 from ha_core.mirror.notes import encode, log_partition
 from ha_core.mirror.partition_diff import Compared

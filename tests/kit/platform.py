@@ -11,8 +11,7 @@ import httpx
 from confluent_kafka import KafkaError, Producer
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.assignment import SLACK, assign
+from spark_jobs.mirror.planning import SLACK, assign
 
 keys = st.integers(0, 60)
 

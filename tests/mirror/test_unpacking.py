@@ -7,10 +7,9 @@ import tracemalloc
 import pytest
 from kafka import codec
 
-from ha_core.mirror import split, unpacking
+from ha_core.mirror import split
 from ha_core.mirror.progress import Copied
-from ha_core.mirror.split import Record, pack
-from ha_core.mirror.unpacking import MAX_UNPACKED_BYTES, unpack
+from ha_core.mirror.split import MAX_UNPACKED_BYTES, Record, pack, unpack
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import batches
 
@@ -80,7 +79,7 @@ def test_highly_compressed_records_are_split_into_batches_of_a_few_megabytes() -
 
 
 def test_too_large_batch_is_reported_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(unpacking.unpack, "__defaults__", (1_000_000,))
+    monkeypatch.setattr(split.unpack, "__defaults__", (1_000_000,))
     data = batch_of([b"x" * 500_000] * 3)
     (batch,) = batches(data, 0, len(data))
     with pytest.raises(RemoteProtocolError, match="the batch at offset 0 cannot be read: it holds more than 0 MiB"):

@@ -11,10 +11,12 @@ from ha_core.model.access import (
     PatternType,
     Permission,
     ResourceType,
+    RuleFilter,
     access_rule,
+    filter_in_words,
+    rule_filter,
     rule_in_words,
 )
-from ha_core.model.access_filter import RuleFilter, filter_in_words, rule_filter
 
 RULE = AccessRule(
     "User:alice", ResourceType.TOPIC, "ord", PatternType.PREFIXED, AclOperation.READ, Permission.ALLOW, "10.0.0.7"

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import UserBindings, View
-from ha_core.model.instance import MAX_LENGTH, NAMED_FORMS, FormError, instance_of, read_forms
+from ha_core.model.identity import MAX_LENGTH, NAMED_FORMS, FormError, instance_of, read_forms
 
 UUID = "0b5fa0f2-2b6e-4a5c-8a0e-3f0c5b8f2d11"
 NAMED = tuple(NAMED_FORMS)

@@ -12,8 +12,6 @@ from ha_core.operations.clusters.collect_facts import gather
 from ha_core.operations.clusters.inventory import lag_of, overview
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.proposal.proposal import plan
-from ha_core.operations.proposal.requests import make_request
 from ha_core.plan.preflight.clusters import LIMITS
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic

@@ -18,8 +18,7 @@ from ha_core.platform.kinds.quotas import QuotaEntry
 from ha_core.platform.kinds.users import UserEntry
 from ha_core.platform.platform import Platform
 from ha_core.store.errors import OlderDatabaseError, StoreUnavailableError
-from ha_core.store.quota_publication import Publication
-from ha_core.store.quota_writes import noting
+from ha_core.store.quotas import Publication, noting
 from ha_core.store.store import Store
 from ha_core.store.tree import Put
 from stack.memory_store import MemoryStore

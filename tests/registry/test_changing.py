@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ha_core.model import Use, identify
-from ha_core.model.instance import NAMED_FORMS, instance_of
+from ha_core.model.identity import NAMED_FORMS, instance_of
 from ha_core.platform.changing import MAX_EDITS, Edit, put
 from ha_core.platform.database import Database
 from ha_core.platform.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError

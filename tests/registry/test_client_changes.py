@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from ha_core.model.access import ResourceType
-from ha_core.model.access_filter import RuleFilter
+from ha_core.model.access import ResourceType, RuleFilter
 from ha_core.platform import client_changes
 from ha_core.platform.changing import Edit, put
 from ha_core.platform.client_changes import MAX_AT_ONCE, ClientChanges, QuotaLimitsChange

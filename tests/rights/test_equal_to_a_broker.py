@@ -19,8 +19,7 @@ import pytest
 import yaml
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster

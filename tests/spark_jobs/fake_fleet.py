@@ -8,7 +8,7 @@ from typing import Any
 
 from ha_core.kafka.errors import ClusterUnreachableError, NotAuthorisedError, UnsupportedByClusterError
 from ha_core.kafka.facts import GroupDescription, LogEnds, RecordTimes
-from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.groups import Committed
 from ha_core.kafka.probe import Probe
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from spark_jobs.cuts import Demand, Windows
-from spark_jobs.rates import SHORTEST_WINDOW_MS
+from spark_jobs.offsets import SHORTEST_WINDOW_MS
 
 
 def spread(rates: Sequence[float], chance: float = Demand().chance) -> Windows:

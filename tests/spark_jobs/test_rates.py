@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from spark_jobs.cuts import Windows
-from spark_jobs.rates import windows
+from spark_jobs.offsets import windows
 from spark_jobs.rows import frame_of
 from tests.spark_jobs import reference
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import UnreadableDocumentError
 from ha_core.model.quota import DEFAULT, Limits, QuotaEntity, QuotaKind
-from ha_core.store import quota_nodes, quota_writes, quotas
+from ha_core.store import quota_nodes, quotas
 from ha_core.store.errors import QuotaNameTakenError
 from ha_core.store.quotas import QuotasFound
 from ha_core.store.tree import Create, Put, Remove
@@ -230,7 +230,7 @@ def test_a_follower_survives_unexpected_errors(session: Session, other: Session,
 def test_notes_are_purged_when_they_are_old_but_never_the_newest(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(quota_writes, "MAX_NOTES", 3)
+    monkeypatch.setattr(quotas, "MAX_NOTES", 3)
     for number in range(10):
         session.store.change_quota(QuotaEntity("bob"), {QuotaKind.PRODUCE: 1000.0 + number})
     kept = sorted(session.store.tree.children("/config/changes"))

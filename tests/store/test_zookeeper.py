@@ -11,10 +11,9 @@ import pytest
 
 from ha_core.model import UserBindings
 from ha_core.store.errors import NoStateError, StoreUnavailableError
-from ha_core.store.multiread import MAX_BATCH, read_in_batches
 from ha_core.store.store import Store
 from ha_core.store.tree import Create, Node
-from ha_core.store.zookeeper import connect
+from ha_core.store.zookeeper import MAX_BATCH, connect, read_in_batches
 from tests.kit.waiting import until
 
 from .documents import binding, gateway, operation, put

@@ -5,8 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsFiles

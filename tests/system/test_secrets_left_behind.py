@@ -15,8 +15,7 @@ from urllib.parse import quote, quote_plus
 import httpx
 import pytest
 
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.store.security import FILE_VARIABLE

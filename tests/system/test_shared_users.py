@@ -27,7 +27,7 @@ pytestmark = [
         "ha_core/plan/routing/resolve.py",
         "ha_core/plan/move/closure.py",
         "ha_core/plan/move/users.py",
-        "ha_core/model/instance.py",
+        "ha_core/model/identity.py",
         "gateway/session/routes.py",
     ),
 ]

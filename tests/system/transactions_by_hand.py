@@ -9,8 +9,7 @@ from typing import Any
 
 import google_crc32c
 
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.mirror.split import Record, pack

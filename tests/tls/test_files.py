@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, server_context
-from ha_core.tls.naming import file_names, named_files
+from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, file_names, named_files, server_context
 from ha_core.tls.renewing import LOOK_EVERY_S, Renewing
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority

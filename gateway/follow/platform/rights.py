@@ -14,8 +14,7 @@ from operator import itemgetter
 from typing import Any, NamedTuple
 
 from gateway.follow.platform.accounts import disabled
-from ha_core.datacache.core.packed import BEGIN, Record, RowShape, plain, row_of
-from ha_core.datacache.core.rows import Rows
+from ha_core.datacache.core.packed import BEGIN, Record, Rows, RowShape, plain, row_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.core.uncommitted import Content
 from ha_core.model.access import (

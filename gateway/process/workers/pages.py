@@ -13,8 +13,7 @@ from gateway.model.counts import PREFIX
 from gateway.process.inquiry_pages import DEFAULT_ROWS
 from gateway.process.workers.totals import Totals
 from gateway.process.workers.worker_queries import PageAnswer, WorkerPage, ask
-from ha_core.metrics.http import Asked, JsonPage
-from ha_core.metrics.text import Families, render
+from ha_core.metrics.http import Asked, Families, JsonPage, render
 
 _families = Families(PREFIX)
 READY_S = 1.0

@@ -24,7 +24,7 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import ApiKey
 from ha_core.wire.fetch_request import FetchScan, scan_fetch_request, topics_named
 from ha_core.wire.limits import FEW
-from ha_core.wire.list_offsets import EARLIEST, list_offsets
+from ha_core.wire.own_requests import EARLIEST, list_offsets
 from ha_core.wire.templates import BEGINNING, OUTSIDE, STANDING, FetchTemplate
 
 CROSSING_WAIT_MS = 20

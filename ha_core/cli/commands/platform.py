@@ -10,7 +10,7 @@ from typer import Argument, BadParameter
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.platform import Database, PageOptions, VersionedWrite, listed, named, opened
-from ha_core.datacache.change_notifier import ChangeNotifier
+from ha_core.datacache.poller import ChangeNotifier
 from ha_core.operations.access.caches import ask_reload
 from ha_core.operations.access.publishing import PublishingClusters, PublishingQuotas
 from ha_core.present.registry import history_page

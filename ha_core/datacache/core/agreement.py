@@ -16,10 +16,13 @@ version that it has read, and contents do not depend on the writer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ha_core.datacache.core.uncommitted import Interval
+
+FAR_US = 24 * 3600 * 1_000_000
+"""Distance above the time read, and above this node's clock."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,3 +155,39 @@ def _common(counted: Sequence[CacheMember]) -> int | None:
         return None
     commit_us = min(interval.through_us for interval in held)
     return commit_us if all(interval.from_us <= commit_us for interval in held) else None
+
+
+class FutureTimestampFilter:
+    """One node's filter of claimed times that no node can have read: written to ZooKeeper by hand, or by a faulty node.
+
+    The commit time never goes back, and a node that has read further than all others makes them wait and then leaves
+    them out. So one time that the source will never reach would stop all nodes for good. A node asks the source up to
+    each claimed time anyway. If the source, asked later, does not have it, and the time is further ahead than clocks
+    are wrong, the claim is ignored. Nearer times are waited for: a source that was restored from a backup gets there by
+    itself, and nodes that have read those times before continue with their content. An account for ZooKeeper does not
+    replace this: all gateways share it.
+
+    It remembers only since when it knows of a claim.
+
+    :ivar far: claimants of times that may not exist.
+    """
+
+    def __init__(self) -> None:
+        self.far: frozenset[str] = frozenset()
+        self._since: dict[str, int] = {}
+        """Claimant → the newest read that had begun when its claim was first seen."""
+
+    def false(
+        self, claims: Mapping[str, int], read_us: int | None, begun: int, done: int, wall_us: int
+    ) -> frozenset[str]:
+        """Claimants of times that the source does not have.
+
+        :param claims: claimant → its greatest time.
+        :param read_us: time up to which this node has read; None: it has read nothing.
+        :param begun: how many reads have begun.
+        :param done: number of the newest read that read all there was; 0: none.
+        """
+        far_us = max(read_us or 0, wall_us) + FAR_US
+        self.far = frozenset(who for who, claimed_us in claims.items() if claimed_us > far_us)
+        self._since = {who: self._since.get(who, begun) for who in self.far}
+        return frozenset(who for who in self.far if read_us is not None and done > self._since[who])

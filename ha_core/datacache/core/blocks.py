@@ -11,8 +11,7 @@ from itertools import repeat
 from sys import intern
 from typing import Any, NamedTuple
 
-from ha_core.datacache.core.packed import Record, RowShape, ShapeKey, record_of, shape_of
-from ha_core.datacache.core.rows import Rows
+from ha_core.datacache.core.packed import Record, Rows, RowShape, ShapeKey, record_of, shape_of
 from ha_core.datacache.core.source import Row
 
 BLOCK_ROWS = 1000

@@ -7,11 +7,12 @@ and the fields' values, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from sys import intern
 from typing import Any
 
 from ha_core.datacache.core.source import Row
+from ha_core.model.layered import Layered
 
 MAX_SHAPES = 1000
 """Most shared shapes: a source has a few."""
@@ -143,3 +144,44 @@ def _values(value: Mapping[str, Any], outer: bool) -> Iterator[Any]:
             yield from _values(inner, False)
         else:
             yield intern(inner) if outer and type(inner) is str else inner
+
+
+class Rows(Mapping[str, Row]):
+    """Immutable; `after` makes a changed copy. A row is made from its record each time.
+
+    :ivar records: by key.
+    """
+
+    __slots__ = ("records",)
+
+    def __init__(self, records: Layered[Record] | None = None) -> None:
+        self.records = Layered[Record]() if records is None else records
+
+    def __getitem__(self, key: str) -> Row:
+        return row_of(key, self.records[key])
+
+    def __contains__(self, key: object) -> bool:
+        return key in self.records
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.records)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def all(self) -> Iterator[Row]:
+        """As `values`, in half the time."""
+        for key, record in self.records.entries():
+            yield row_of(key, record)
+
+    def after(self, versions: Sequence[Row]) -> Rows:
+        """With newer versions, in order of their times."""
+        newest = {row.key: row for row in versions}
+        return Rows(
+            self.records.changed({key: None if row.value is None else record_of(row) for key, row in newest.items()})
+        )
+
+
+def rows_of(rows: Iterable[Row]) -> Rows:
+    """:param rows: without deletions."""
+    return Rows(Layered({row.key: record_of(row) for row in rows}))

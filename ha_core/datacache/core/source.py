@@ -41,7 +41,6 @@ class Changes(NamedTuple):
         of its newest change, and then nodes agree only when nothing is changed while they read.
     :ivar deletions_from_us: a deletion that was made at or before it may be missing, with all earlier versions of the
         key. So it is not greater than `exact_from_us`. 0: each was kept.
-        So it is not greater than `exact_from_us`. 0: each was kept.
     """
 
     rows: tuple[Row, ...]

@@ -25,8 +25,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.datacache.core.digest import replaced
-from ha_core.datacache.core.packed import packed, row_of
-from ha_core.datacache.core.rows import Rows
+from ha_core.datacache.core.packed import Rows, packed, row_of
 from ha_core.datacache.core.source import Changes, Row
 
 

@@ -15,11 +15,10 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.kafka.stream import Stream
+from ha_core.kafka.stream import BufferPool, Stream
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import WireError

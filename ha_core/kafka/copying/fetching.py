@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.buffer_pool import fitting
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.buffered import Places, held_for
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
@@ -20,7 +19,8 @@ from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
+from ha_core.kafka.stream import fitting
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted

@@ -17,7 +17,6 @@ from dataclasses import replace
 from queue import Empty, SimpleQueue
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.buffer_pool import BufferPool
 from ha_core.kafka.copying.appending import Appending
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
@@ -41,8 +40,8 @@ from ha_core.kafka.copying.states import (
 )
 from ha_core.kafka.copying.takeovers import NotOursError, TakenOverPartition, Takeovers
 from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.fencing import TakenOverError
-from ha_core.kafka.takeover import CopyPartition
+from ha_core.kafka.stream import BufferPool
+from ha_core.kafka.takeover import CopyPartition, TakenOverError
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import Note

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError, TopicMissingError
-from ha_core.kafka.leadership import Leadership
+from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOver, check_id, topic_ids
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import TopicIds

@@ -14,8 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copies import Counted, count
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
-from ha_core.kafka.tails import Counted, count
 from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ha_core.model import Document, Scope, Usage, UserBindings, View
-from ha_core.model.binding import NEAREST
-from ha_core.model.instance import MAX_FORMS, NAMED_FORMS, FormError, read_forms
+from ha_core.model.identity import MAX_FORMS, NAMED_FORMS, NEAREST, FormError, read_forms
 from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ha_core.datacache.core.errors import UnknownNodeError
-from ha_core.datacache.status import CacheStatus, statuses
-from ha_core.datacache.zookeeper import CacheNodes
+from ha_core.datacache.zookeeper import CacheNodes, CacheStatus, statuses
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError

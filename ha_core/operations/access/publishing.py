@@ -28,8 +28,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
 from ha_core.store.errors import ConflictError, LockedError, OlderDatabaseError, OvertakenError
 from ha_core.store.quota_nodes import path_of
-from ha_core.store.quota_publication import AT_ONCE, Publication
-from ha_core.store.quotas import FollowedQuotas, QuotasFound
+from ha_core.store.quotas import AT_ONCE, FollowedQuotas, Publication, QuotasFound
 from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)

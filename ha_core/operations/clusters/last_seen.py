@@ -16,7 +16,7 @@ from typing import NoReturn
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.groups import Committed
 from ha_core.model import Cluster, KnownGroup, KnownTopic, MirrorReport, MoveSet, View
 from ha_core.model.mirror import COPY_LOG
 from ha_core.operations.engine.cluster_admins import no_such_cluster

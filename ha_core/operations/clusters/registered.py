@@ -9,8 +9,8 @@ from typing import Any
 from pydantic import ValidationError
 
 from ha_core.model import Cluster, Mirror, MoveSet, Operation, Use, View
-from ha_core.model.binding import NEAREST
 from ha_core.model.cluster import parse_bootstrap
+from ha_core.model.identity import NEAREST
 from ha_core.operations.clusters.collect_facts import gather
 from ha_core.operations.clusters.masking import dependents_of, move_first
 from ha_core.operations.engine.cluster_admins import no_such_cluster

@@ -15,7 +15,7 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.groups import Committed
 from ha_core.model import Member
 from ha_core.model.operation import AdoptedGroup
 from ha_core.operations.clusters.last_seen import LastKnown

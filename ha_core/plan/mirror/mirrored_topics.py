@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from ha_core.model import Mirror, View
-from ha_core.model.binding import NEAREST
+from ha_core.model.identity import NEAREST
 
 
 class NoSuchMirrorError(ValueError):

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
-from ha_core.model.access import AccessRuleError, rule_in_words
-from ha_core.model.access_filter import rule_filter
+from ha_core.model.access import AccessRuleError, rule_filter, rule_in_words
 from ha_core.platform.client_changes import MAX_AT_ONCE, ClientChanges, QuotaLimitsChange
 from ha_core.platform.errors import InvalidError, NotPublishedError, PlatformError
 from ha_core.platform.platform import Platform

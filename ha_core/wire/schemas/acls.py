@@ -1,4 +1,4 @@
-"""ACLs. `tables` explains the notation."""
+"""ACLs, client quotas (KIP-546), and authentication. `tables` explains the notation."""
 
 from ha_core.wire.tables import read
 
@@ -67,4 +67,59 @@ DELETE_ACLS 1-3
         host            string
         operation       int8
         permission_type int8
+
+DESCRIBE_CLIENT_QUOTAS 0-1
+  request
+    components    []
+      entity_type string
+      match_type  int8
+      match       string null
+    strict        bool
+  response
+    throttle_time_ms int32
+    error_code       int16
+    error_message    string null
+    entries          [] null
+      entity         []
+        entity_type  string
+        entity_name  string null
+      values         []
+        key          string
+        value        float64
+
+ALTER_CLIENT_QUOTAS 0-1
+  request
+    entries         []
+      entity        []
+        entity_type string
+        entity_name string null
+      ops           []
+        key         string
+        value       float64
+        remove      bool
+    validate_only   bool
+  response
+    throttle_time_ms int32
+    entries          []
+      error_code     int16
+      error_message  string null
+      entity         []
+        entity_type  string
+        entity_name  string null
+
+SASL_HANDSHAKE 0-1
+  request
+    mechanism string
+  response
+    error_code int16
+    mechanisms []string
+
+SASL_AUTHENTICATE 0-2
+  request
+    auth_bytes bytes
+  response
+    error_code          int16
+    error_message       string null
+    auth_bytes          bytes
+    session_lifetime_ms int64  1+
 """)

@@ -10,8 +10,7 @@ import pytest
 from gateway.composed.acls import MANY_RULES, create_acls, delete_acls, describe_acls
 from gateway.composed.handlers import CreateRules, DeletedRules, DeleteRules, Long
 from ha_core.model import Identity
-from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType
-from ha_core.model.access_filter import RuleFilter
+from ha_core.model.access import AccessRule, AclOperation, PatternType, Permission, ResourceType, RuleFilter
 from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.playbook import Playbook, requested, world

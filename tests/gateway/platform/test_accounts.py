@@ -8,7 +8,7 @@ import pytest
 
 from gateway.authentication.accounts import KnownAccounts, LoginAccount, Phantoms
 from gateway.follow.platform.accounts import PlatformAccounts
-from ha_core.datacache.core.rows import rows_of
+from ha_core.datacache.core.packed import rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.core.uncommitted import Content
 from ha_core.platform.kinds.users import UserEntry

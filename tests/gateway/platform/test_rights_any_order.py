@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from gateway.follow.platform.rights import PlatformRights
 from ha_core.datacache.cache_file import CacheFile
-from ha_core.datacache.core.packed import packed
-from ha_core.datacache.core.rows import rows_of
+from ha_core.datacache.core.packed import packed, rows_of
 from ha_core.datacache.core.source import Row
 from ha_core.datacache.core.uncommitted import Content
 from ha_core.model.access import AclOperation, ResourceType

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import uvicorn
 
-from ha_core.datacache.change_notifier import ChangeNotifier
+from ha_core.datacache.poller import ChangeNotifier
 from ha_core.operations.access.publishing import PublishingQuotas
 from ha_core.platform.changing import put
 from ha_core.platform.kinds.rules import RuleEntry

@@ -14,8 +14,7 @@ import yaml
 
 from gateway.config import load
 from gateway.process.gateway import Gateway
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError
 from ha_core.model.access import AclOperation, ResourceType
 from ha_core.wire.sasl import SecurityProfile

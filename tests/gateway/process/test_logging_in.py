@@ -19,8 +19,7 @@ import yaml
 from gateway.process.gateway import Gateway
 from gateway.process.login_verification import THREADS
 from gateway.process.metrics import GatewayMetrics
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.kafka.errors import AuthenticationRefusedError, KafkaAdminError
 from ha_core.operations.access.user_entries import entry
 from ha_core.wire import ApiKey

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from ha_core.kafka.takeover import CopyPartition
+from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.model import Mirror, MirrorReport, PartitionReport
-from spark_jobs.mirror.pair import copies_of
 from spark_jobs.mirror.planning import REBALANCE_S, Placement, partitions, shares, split
 from spark_jobs.mirror.task import MAX_PARTITIONS, bounded
 
@@ -45,7 +45,9 @@ def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> 
     ]
     assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[0]] == [(ORDERS.key, (1,), 1_333)]
     id_ = CopyId("link-1", "orders", 1)
-    assert list(copies_of(found[0][0])) == [CopyPartition(id_, ("switchyard-copies", log_partition(id_, 16)))]
+    assert copies_of(found[0][0], found[0][0].partitions) == [
+        CopyPartition(id_, ("switchyard-copies", log_partition(id_, 16)))
+    ]
 
 
 def test_common_limit_is_split_by_partitions_and_never_exceeded() -> None:

@@ -15,7 +15,7 @@ from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange, key_of
 from ha_core.store.paths import path_of
 from ha_core.store.tree import Put
-from spark_jobs.mirror.sweeping import AGAIN_S, EVERY_S, Sweeping
+from spark_jobs.mirror.syncing import SWEPT_AGAIN_S, SWEPT_EVERY_S, Sweeping
 from stack.memory_store import MemoryStore
 from tests.kit.access_rules import Rules
 
@@ -58,11 +58,11 @@ def test_guard_is_removed_at_once_after_the_last_pair_has_ended(scene: Scene) ->
     scene.look(1.0)
     # Then the guard is removed, and from then on checked rarely
     assert scene.west.there == set()
-    scene.look(1.0 + AGAIN_S)
+    scene.look(1.0 + SWEPT_AGAIN_S)
     looks = scene.west.looks
-    scene.look(2.0 + 2 * AGAIN_S)
+    scene.look(2.0 + 2 * SWEPT_AGAIN_S)
     assert scene.west.looks == looks
-    scene.look(2.0 + 2 * AGAIN_S + EVERY_S)
+    scene.look(2.0 + 2 * SWEPT_AGAIN_S + SWEPT_EVERY_S)
     assert scene.west.looks == looks + 1
 
 
@@ -78,9 +78,9 @@ def test_a_cluster_that_does_not_answer_is_asked_again_each_minute(scene: Scene)
     scene.west.refusal = KafkaAdminError("west", "not now.")
     scene.look(0.0)
     scene.west.refusal = None
-    scene.look(AGAIN_S / 2)
+    scene.look(SWEPT_AGAIN_S / 2)
     assert scene.west.there == {*guards(["orders"])}
-    scene.look(AGAIN_S)
+    scene.look(SWEPT_AGAIN_S)
     assert scene.west.there == set()
 
 
@@ -93,7 +93,7 @@ def test_guard_is_left_while_an_operation_works_on_it(scene: Scene) -> None:
         assert scene.west.there == {*guards(["orders"])}
         # When the operation was given up without that
         journal.finish("undone", "nothing was changed")
-    scene.look(AGAIN_S)
+    scene.look(SWEPT_AGAIN_S)
     assert scene.west.there == set()
 
 

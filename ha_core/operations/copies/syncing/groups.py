@@ -12,7 +12,7 @@ from functools import partial
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError
-from ha_core.kafka.group_offsets import Committed
+from ha_core.kafka.groups import Committed
 from ha_core.model import KnownGroup
 from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
 from ha_core.plan.facts.clusters import Partition, is_live

@@ -1,10 +1,15 @@
-"""FETCH of one partition, for requests of the gateway and the admin themselves."""
+"""FETCH of one partition and LIST_OFFSETS, for requests of the gateway and the admin themselves."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 BY_NAME = 12
-"""The last version without topic ids."""
+"""The last version of FETCH without topic ids."""
+LATEST, EARLIEST, MAX_TIMESTAMP = -1, -2, -3
+"""Constants in place of a time in milliseconds."""
+CONSUMER = -1
+"""The replica id of all requests on behalf of clients. Another id stands for a broker, which sees uncommitted records:
+the gateway's account must not show those to a client."""
 
 
 def fetch_partition(
@@ -42,3 +47,23 @@ def fetched_partition(answer: Mapping[str, Any]) -> tuple[int, dict[str, Any] | 
     """An answer's error code, and its partition: None if the whole request was refused, or a quota delayed it."""
     part = next((part for topic in answer["responses"] for part in topic["partitions"]), None)
     return answer["error_code"] or (part["error_code"] if part is not None else 0), part
+
+
+def list_offsets(
+    partitions: Iterable[tuple[str, int]],
+    timestamp: int,
+    isolation: int = 0,
+    replica: int = CONSUMER,
+    epochs: Mapping[tuple[str, int], int] = {},
+) -> dict[str, Any]:
+    """A request with one timestamp for all partitions.
+
+    :param epochs: leader epochs, to exclude answers of former leaders.
+    """
+    topics: dict[str, list[dict[str, int]]] = {}
+    for topic, partition in partitions:
+        epoch = epochs.get((topic, partition), -1)
+        entry = {"partition_index": partition, "current_leader_epoch": epoch, "timestamp": timestamp}
+        topics.setdefault(topic, []).append(entry)
+    asked = [{"name": topic, "partitions": entries} for topic, entries in topics.items()]
+    return {"replica_id": replica, "isolation_level": isolation, "topics": asked}

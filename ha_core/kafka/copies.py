@@ -1,33 +1,39 @@
-"""Reads copies and their sources without changing anything: no new epoch, no marker, no disturbance of copiers.
+"""Reads copies and their sources, and begins the copies of a reversed mirror.
 
-While a copier is at work, the copy's end is read first and its notes after that. So everything below the end is covered
-by an intent or progress that is read, see `ha_core.mirror.progress`.
+Reading changes nothing: no new epoch, no marker, no disturbance of copiers. While a copier is at work, the copy's end
+is read first and its notes after that. So everything below the end is covered by an intent or progress that is read,
+see `ha_core.mirror.progress`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Brokers
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.offsets import Leaders, ends
-from ha_core.kafka.takeover import CopyPartition, Takeover
+from ha_core.kafka.offsets import Leaders, ends, fetched
+from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOverError, Takeover
 from ha_core.mirror.comparing import CopyMap, current_progress
-from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import Aborted, judged
 from ha_core.mirror.partition_diff import Piece, RecordDifference
+from ha_core.mirror.split import Record, pack, read_records
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
-from ha_core.wire.copied_batch import CONTROL
-from ha_core.wire.fetch_partition import BY_NAME, fetch_partition, fetched_partition
+from ha_core.wire.copied_batch import CONTROL, claim
 from ha_core.wire.records import batches
 
+T = TypeVar("T")
 _BYTES = 4 << 20
-_WAIT_MS = 100
+_PRODUCE = 9
+"""The last version without broker addresses in answers."""
+_TIMEOUT_MS = 30_000
+_FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED}
 
 
 class ReadCopy(NamedTuple):
@@ -82,10 +88,7 @@ class PartitionLog:
         def ask(node: int, _: list[Partition]) -> Answers[Partition, _Fetched]:
             assert self._leader is not None
             leader, self._leader = self._leader, None
-            message = fetch_partition(
-                self._key, at, _BYTES, leader_epoch=leader[1], wait_ms=_WAIT_MS, committed=self._committed
-            )
-            code, part = fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
+            code, part = fetched(asking, node, self._key, at, leader[1], _BYTES, self._committed)
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 start = ends(asking, [self._key])[self._key].start  # not part of the broker's error
                 self.log_start = max(self.log_start, start)
@@ -122,7 +125,7 @@ class PartitionLog:
         return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
 
 
-class CopyReader(Takeover):
+class Copies(Takeover):
     def log(self, key: Partition, start: int, end: int, committed: bool = False) -> PartitionLog:
         return PartitionLog(self, key, start, end, committed)
 
@@ -147,6 +150,29 @@ class CopyReader(Takeover):
                 found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
         return found
 
+    def seed(
+        self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
+    ) -> list[CopyId]:
+        """Begins copies with the notes from `first`, except those that have begun, so a killed run can be repeated.
+
+        :return: copies that are begun now.
+        :raises TakenOverError: another process copies one of them.
+        """
+        by_log: dict[Partition, list[CopyPartition]] = {}
+        for copy in copies:
+            by_log.setdefault(copy.log, []).append(copy)
+        asking, begun = self.asking(timeout_s), list[CopyId]()
+        for log, several in by_log.items():
+            # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
+            fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
+            notes = self.read_notes(log, {copy.id: 0 for copy in several})
+            new = [fenced_copy for fenced_copy in fenced if notes[fenced_copy.copy.id].progress is None]
+            _all(
+                asking.on_each(new, lambda fenced_copy: _write(self.asking(timeout_s), fenced_copy, first(fenced_copy)))
+            )
+            begun += [fenced_copy.copy.id for fenced_copy in new]
+        return begun
+
     def _read(self, copy: CopyPartition, log: LogEnds, notes: Notes | None) -> ReadCopy:
         end, progress = log.high_watermark, None if notes is None else notes.progress
         tail = (piece.batch for piece in self.log(copy.key, 0 if progress is None else progress.target, end))
@@ -162,3 +188,79 @@ class CopyReader(Takeover):
         return ReadCopy(
             log, None, RecordDifference(0, foreign.base_offset, "the copy has records that were not copied")
         )
+
+
+def _all(found: Iterable[T | KafkaAdminError]) -> list[T]:
+    """:raises KafkaAdminError: one of the results is an error."""
+    done = list[T]()
+    for result in found:
+        if isinstance(result, KafkaAdminError):
+            raise result
+        done.append(result)
+    return done
+
+
+def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
+    """Retries are the same batch of an idempotent producer, which brokers recognise."""
+    copy, log = fenced.copy, fenced.copy.log
+    leaders = Leaders(asking)
+    for sequence, note in enumerate(notes):
+        key, value = encode(copy.id, note)
+        batch = pack([Record.of(0, int(time.time() * 1000), key, value)], 0)
+        claim(batch, 0, *fenced.writer, sequence)
+        entry = {"index": log[1], "records": bytes(batch)}
+        message = {"acks": -1, "timeout_ms": _TIMEOUT_MS, "topic_data": by_topic([(log[0], entry)], "partition_data")}
+
+        def ask(node: int, _: list[Partition], message: Mapping[str, Any] = message) -> Answers[Partition, bool]:
+            answer = asking.call(node, ApiKey.PRODUCE, {"transactional_id": None, **message}, _PRODUCE)
+            for topic in answer["responses"]:
+                for part in topic["partition_responses"]:
+                    if part["error_code"] in _FENCED:
+                        raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
+                    yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
+
+        asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)
+
+
+class Counted(NamedTuple):
+    """Records of producers, not markers. Those of unfinished transactions count as records."""
+
+    records: int = 0
+    bytes: int = 0
+    """Stored size of their batches."""
+    aborted: int = 0
+    """Records of aborted transactions, which were never acknowledged as committed."""
+
+    def plus(self, other: Counted) -> Counted:
+        return Counted(self.records + other.records, self.bytes + other.bytes, self.aborted + other.aborted)
+
+
+class Logs(Protocol):
+    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> Iterable[Piece]: ...
+
+
+def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int) -> Counted:
+    """Counts a partition's records in `[start, end)`: acknowledged ones, and aborted ones separately.
+
+    Only headers of batches are read, except for batches that span the start.
+
+    :param last_stable: start of the first unfinished transaction; the log's end if there is none.
+    :raises KafkaAdminError: it cannot be read.
+    """
+    decided = min(max(last_stable, start), end)
+    found = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
+    return found.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else found
+
+
+def _count(log: Iterable[Piece], start: int) -> Counted:
+    found = Counted()
+    for batch, buf, committed in log:
+        if batch.attributes & CONTROL or batch.last_offset < start:
+            continue
+        if batch.magic == 2 and batch.base_offset >= start:
+            records = batch.records_count
+        else:
+            records = sum(record.offset >= start for record in read_records(buf, batch))
+        more = Counted(records, batch.end - batch.at) if committed else Counted(aborted=records)
+        found = found.plus(more)
+    return found
