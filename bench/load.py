@@ -19,10 +19,9 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import Any
 
-from ha_core.tls.clients import context_of
-
 from bench.figures import spread
 from bench.probes import broker_of
+from ha_core.tls.renewing import context_of
 from ha_core.wire import ApiKey, decode, encode, encode_request, response_body_at
 from ha_core.wire.tls_files import TlsFiles
 from stack.clients.halting_sender import batch

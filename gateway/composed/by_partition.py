@@ -10,8 +10,6 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from ha_core.wire.list_offsets import list_offsets
-
 from gateway.composed import places
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, OneBroker, ask_each, grouped
 from gateway.composed.handlers import Context
@@ -20,6 +18,7 @@ from gateway.composed.places import ClusterPartition
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.routing.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ApiKey, ErrorCode
+from ha_core.wire.own_requests import list_offsets
 
 K = TypeVar("K", bound=Hashable)
 

@@ -10,7 +10,7 @@ questions are methods of one class.
 from __future__ import annotations
 
 from ha_core.kafka.access import Access
-from ha_core.kafka.copies import Copies
+from ha_core.kafka.copies import CopiesOfMirrors
 from ha_core.kafka.creation import TopicCreation
 from ha_core.kafka.deletion import TopicDeletion
 from ha_core.kafka.groups import Groups
@@ -19,9 +19,9 @@ from ha_core.kafka.producers import Producers
 from ha_core.kafka.topics import Topics
 
 
-class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, Copies):
+class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, CopiesOfMirrors):
     """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 
-    `Copies` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most `timeout_s`
+    `CopiesOfMirrors` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most `timeout_s`
     (of the call, else of the object) and raises `KafkaAdminError`s.
     """

@@ -125,7 +125,7 @@ class PartitionLog:
         return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
 
 
-class Copies(Takeover):
+class CopiesOfMirrors(Takeover):
     def log(self, key: Partition, start: int, end: int, committed: bool = False) -> PartitionLog:
         return PartitionLog(self, key, start, end, committed)
 

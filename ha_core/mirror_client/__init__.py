@@ -6,10 +6,10 @@ Example::
 
     with MirrorClient({"bootstrap.servers": "backup:9092"}) as client:
         client.replication_hops("primary")                          # 1
-        client.remote_consumer_offsets("billing", "primary")        # {("primary.orders", 0): GroupPosition(4711, "")}
+        client.translate_offsets("primary", "billing")              # {("primary.orders", 0): …(4711, "")}
 """
 
 from ha_core.flows.errors import MirrorClientError
-from ha_core.mirror_client.client import GroupPosition, MirrorClient
+from ha_core.mirror_client.client import MirrorClient, TranslatedPosition
 
-__all__ = ["GroupPosition", "MirrorClient", "MirrorClientError"]
+__all__ = ["MirrorClient", "MirrorClientError", "TranslatedPosition"]

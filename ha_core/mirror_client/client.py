@@ -21,7 +21,7 @@ _TIMEOUT_S = 30.0
 _POLL_S = 0.2
 
 
-class GroupPosition(NamedTuple):
+class TranslatedPosition(NamedTuple):
     """:ivar offset: next offset that the group reads in this cluster."""
 
     offset: int
@@ -77,23 +77,23 @@ class MirrorClient:
 
     def remote_consumer_offsets(
         self, groups: Groups, remote_alias: str
-    ) -> dict[str, dict[tuple[str, int], GroupPosition]]:
+    ) -> dict[str, dict[tuple[str, int], TranslatedPosition]]:
         """Offsets of this cluster at which groups of another one go on, by their last checkpoints (KIP-1239).
 
         :param groups: a name, several, or a pattern that matches the whole name.
         :returns: group → (topic here, partition) → offset; groups without a checkpoint are missing.
         """
         chosen = _chosen(groups)
-        found: dict[str, dict[tuple[str, int], GroupPosition]] = {}
+        found: dict[str, dict[tuple[str, int], TranslatedPosition]] = {}
         for checkpoint in self.checkpoints(remote_alias):
             if chosen(checkpoint.group):
                 its = found.setdefault(checkpoint.group, {})
-                its[checkpoint.topic, checkpoint.partition] = GroupPosition(
+                its[checkpoint.topic, checkpoint.partition] = TranslatedPosition(
                     checkpoint.downstream_offset, checkpoint.metadata
                 )
         return found
 
-    def translate_offsets(self, remote_alias: str, group: str) -> dict[tuple[str, int], GroupPosition]:
+    def translate_offsets(self, remote_alias: str, group: str) -> dict[tuple[str, int], TranslatedPosition]:
         """`remote_consumer_offsets` of one group, as `RemoteClusterUtils.translateOffsets` has it."""
         return self.remote_consumer_offsets(group, remote_alias).get(group, {})
 

@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from stack.clients.java_compiler import COMPILER, compiler_jars
+from stack.clients.java_programs import COMPILER, compiler_jars
 from stack.errors import StackError
 from stack.jars import class_path, kafka_jars
 from stack.java import SHORT_LIVED, find_java

@@ -28,9 +28,16 @@ from stack.history.events import (
 from stack.jars import pyspark_jars
 
 OLD_VERSION = "3.9.2"
-_COMPILER = "org.codehaus.janino.SimpleCompiler"
+COMPILER = "org.codehaus.janino.SimpleCompiler"
 """Arguments: a source file, the name of its class, and that class's arguments."""
 _OUTCOMES: dict[str, Outcome] = {"committed": "committed", "aborted": "aborted", "unknown": "unknown"}
+
+
+def compiler_jars() -> list[Path]:
+    jars = [jar for name in ("janino", "commons-compiler") for jar in pyspark_jars().glob(f"{name}-*.jar")]
+    if len(jars) < 2:
+        raise StackError(f"no compiler in {pyspark_jars()}: install the locked pyspark (requirements.txt)")
+    return jars
 
 
 def _run(
@@ -42,11 +49,9 @@ def _run(
     reader: LineReader,
     version: str = CLIENT_VERSION,
 ) -> int:
-    jars = [jar for name in ("janino", "commons-compiler") for jar in pyspark_jars().glob(f"{name}-*.jar")]
-    if len(jars) < 2:
-        raise StackError(f"no compiler in {pyspark_jars()}: install the locked pyspark (requirements.txt)")
+    jars = compiler_jars()
     source = str(Path(__file__).with_name(f"{program}.java"))
-    command = [_COMPILER, source, program]
+    command = [COMPILER, source, program]
     return run_java(lambda config: [*command, str(config), *arguments], settings, options, first, reader, version, jars)
 
 

@@ -85,7 +85,7 @@ def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
 
 
 def test_a_platform_requires_logins() -> None:
-    clusters = [parse_cluster("east=3.9.2")]
+    clusters = (parse_cluster("east=3.9.2"),)
 
     with pytest.raises(StackError, match="a platform needs logins: add --security sasl or tls"):
         StackSpec(clusters, 1, False, "none", platform=True)

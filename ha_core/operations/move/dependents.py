@@ -206,8 +206,8 @@ def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
                 scope = Scope(user_groups=found.scope)
                 if not found.groups:
                     break
-                first = replace(found, groups=found.groups[:MAX_GROUPS])
-                groups = len(_begin(environment, request, Scope(user_groups=first.scope), operation_id).groups)
+                batch = replace(found, groups=found.groups[:MAX_GROUPS])
+                groups = len(_begin(environment, request, Scope(user_groups=batch.scope), operation_id).groups)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: continuing it")
                 groups, scope = len(known.moves.groups), known.request.scope

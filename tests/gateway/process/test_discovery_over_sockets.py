@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from gateway.process.gateway import Gateway
-from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.deadline import Deadline
+from ha_core.kafka.connection import BlockingConnection, Deadline
 from ha_core.model import Cluster, KnownTopic
 from ha_core.store.commits import StateChange
 from ha_core.store.store import Store
