@@ -47,22 +47,22 @@ def measured(looks: Sequence[Look], records: int, bounds: Bounds) -> Speed | Non
     :param records: of the source.
     :raises BenchError: the window has fewer than two samples, the copy did not grow, or its copier used no CPU time.
     """
-    begun = next((one for one in looks if one.records), None)
+    begun = next((look for look in looks if look.records), None)
     if begun is None:
         return None
     warm = [
-        one
-        for one in looks
-        if one.records >= records * bounds.warm_share
-        or one.cpu_s - begun.cpu_s >= bounds.warm_cpu_s
-        or one.at_s - begun.at_s >= bounds.warm_s
+        look
+        for look in looks
+        if look.records >= records * bounds.warm_share
+        or look.cpu_s - begun.cpu_s >= bounds.warm_cpu_s
+        or look.at_s - begun.at_s >= bounds.warm_s
     ]
     if not warm:
         return None
     whole = warm[-1].records >= records * bounds.last_share
     if not whole and warm[-1].at_s - warm[0].at_s < bounds.window_s:
         return None
-    inside = [one for one in warm if one.records < records * bounds.last_share]
+    inside = [look for look in warm if look.records < records * bounds.last_share]
     if len(inside) < 2:
         raise BenchError(f"{records} records were copied between two samples: too few to measure")
     first, last = inside[0], inside[-1]
@@ -89,8 +89,8 @@ class BenchCopy:
             self._there = self._target.partition_counts([self.topic]).get(self.topic, 0) == self._partitions
             if not self._there:
                 return 0
-        found = self._target.ends([(self.topic, one) for one in range(self._partitions)])
-        return sum(one.log_end for one in found.values())
+        ends = self._target.ends([(self.topic, one) for one in range(self._partitions)])
+        return sum(one.log_end for one in ends.values())
 
 
 def watch(copier: Program, copy: BenchCopy, records: int, bounds: Bounds, limit_s: float) -> Speed:
@@ -101,10 +101,10 @@ def watch(copier: Program, copy: BenchCopy, records: int, bounds: Bounds, limit_
     """
     looks: list[Look] = []
     until = time.monotonic() + limit_s
-    while (found := measured(looks, records, bounds)) is None:
+    while (speed := measured(looks, records, bounds)) is None:
         copier.check()
         looks.append(Look(time.monotonic(), copy.records(), copier.cpu_s()))
         if time.monotonic() > until:
             raise copier.failed(f"{looks[-1].records} of {records} records after {limit_s:.0f} s")
         time.sleep(LOOK_S)
-    return found
+    return speed

@@ -21,19 +21,19 @@ def tree(pid: int) -> list[int]:
 
 def cpu_ns(pids: Iterable[int]) -> int:
     """CPU time since their start, from all living threads, which is finer than ticks."""
-    tasks = (task for one in pids for task in (_PROC / str(one) / "task").glob("*/schedstat"))
+    tasks = (task for pid in pids for task in (_PROC / str(pid) / "task").glob("*/schedstat"))
     return sum(int(text.split()[0]) for task in tasks if (text := _read(task)))
 
 
 def cpu_s_with_ended(pids: Iterable[int]) -> float:
     """CPU time since their start in ticks of 10 ms, with that of children that have ended."""
-    stats = (_read(_PROC / str(one) / "stat").rpartition(")")[2].split() for one in pids)
+    stats = (_read(_PROC / str(pid) / "stat").rpartition(")")[2].split() for pid in pids)
     return sum(int(ticks) for fields in stats for ticks in fields[11:15]) / _TICKS
 
 
 def rss_bytes(pids: Iterable[int]) -> int:
     """Resident memory of the processes; shared pages, mostly code of libraries, count in each."""
-    return sum(_sum(_read(_PROC / str(one) / "status"), "VmRSS:") for one in pids)
+    return sum(_sum(_read(_PROC / str(pid) / "status"), "VmRSS:") for pid in pids)
 
 
 def private_bytes(pid: int) -> int:

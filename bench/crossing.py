@@ -20,8 +20,8 @@ FAR = 1 << 40
 def _moved(name: str, cut: int, writer: str = "east") -> Topic:
     """A topic that moves from east to west at `cut`; `writer` is west: it has moved."""
     extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=0, term=1),
+        Extent(cluster="east", start=0, end=cut, base=0, writer_epoch=0),
+        Extent(cluster="west", start=cut, base=0, writer_epoch=1),
     )
     crossing = Crossing(operation="bench", state="open") if writer == "east" else None
     return Topic(name=name, writer=writer, partitions={0: extents}, crossing=crossing)

@@ -73,7 +73,7 @@ def _bindings(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
             name = names[number % len(names)]
             document = UserBindings(user=ANONYMOUS, cluster=name)
             _measure(store, document, watchers, places[name], found)
-        trips = [one for watcher in watchers for one in watcher.round_trips_s]
+        trips = [round_trip_s for watcher in watchers for round_trip_s in watcher.round_trips_s]
     return found, median(trips) * 1e3
 
 
@@ -112,7 +112,7 @@ def _fences(stack: Stack, store: Store, rounds: int) -> tuple[Found, float]:
             store.commit(replace(lifted, puts=(), deletes=((Topic, TOPIC),)))
             for watcher in watchers:
                 watcher.wait_for(True, TIMEOUT_S)
-        trips = [one for watcher in watchers for one in watcher.round_trips_s]
+        trips = [round_trip_s for watcher in watchers for round_trip_s in watcher.round_trips_s]
     return found, median(trips) * 1e3
 
 

@@ -64,9 +64,9 @@ def _batches(connection: BlockingConnection, topic: str, partition: int) -> Iter
         found = list(batches(data, 0, len(data)))
         if not found:
             return
-        for one in found:
+        for batch in found:
             # A client's batches begin at offset 0.
-            yield bytes(_OFFSET_BYTES) + bytes(data[one.at + _OFFSET_BYTES : one.end]), one.records_count
+            yield bytes(_OFFSET_BYTES) + bytes(data[batch.at + _OFFSET_BYTES : batch.end]), batch.records_count
         at = found[-1].last_offset + 1
 
 

@@ -38,7 +38,7 @@ def parse(texts: Sequence[str], topic: str) -> list[Path]:
         bootstrap, _, pid = rest.partition(",")
         if not name or not bootstrap.rpartition(":")[2].isdigit() or (pid and not pid.isdigit()):
             raise BenchError(f"--path {text!r} is not NAME=HOST:PORT[,PID], as in gateway=127.0.0.1:9092,4711")
-        if any(one.name == name for one in paths):
+        if any(path.name == name for path in paths):
             raise BenchError(f"--path {text!r}: there is a path {name!r} already; give each a name of its own")
         base = paths[0].name if paths else None
         paths.append(Path(name, bootstrap, int(pid) if pid else None, topic, base, ALONE - 1))
@@ -52,8 +52,8 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
         return _measured(paths, scale, say)
     with up(1, say) as stack, tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder:
         plain = _measured(_paths(stack, "west", "", direct(stack, "west"), None, say), scale, say)
-        with sides(stack, Folder(folder), say, proxied=False) as found:
-            broker = next(side for side in found if side.name == BROKER_TLS)
+        with sides(stack, Folder(folder), say, proxied=False) as tls_sides:
+            broker = next(side for side in tls_sides if side.name == BROKER_TLS)
             paths = _paths(stack, CLUSTER, ", TLS", broker.bootstrap, str(broker.ca_file), say)
             enciphered = _measured(paths, scale, say)
     tables, remarks = (*plain.tables, *enciphered.tables), (*plain.remarks, *enciphered.remarks)

@@ -107,7 +107,7 @@ def _ask(connection: BlockingConnection) -> None:
     partition = {"partition_index": 0, "timestamp": -1}
     request = {"replica_id": -1, "topics": [{"name": TOPIC, "partitions": [partition]}]}
     connection.until = Deadline.after(TIMEOUT_S)
-    answer = connection.call(ApiKey.LIST_OFFSETS, request, most=5)
+    answer = connection.call(ApiKey.LIST_OFFSETS, request, max_version=5)
     error = answer["topics"][0]["partitions"][0]["error_code"]
     if error:
         raise BenchError(f"ListOffsets of {TOPIC} at {connection.address} was answered {error}")
@@ -116,8 +116,8 @@ def _ask(connection: BlockingConnection) -> None:
 def _maps(store: Store, pid: int, partitions: int) -> list[tuple[float, float]]:
     """(mapped partitions, private bytes) at half of them and at all: one-time allocations do not count."""
     extents = (
-        Extent(cluster="east", start=0, end=1_000_000, base=0, term=0),
-        Extent(cluster="west", start=1_000_000, base=0, term=1),
+        Extent(cluster="east", start=0, end=1_000_000, base=0, writer_epoch=0),
+        Extent(cluster="west", start=1_000_000, base=0, writer_epoch=1),
     )
     points: list[tuple[float, float]] = []
     topics = partitions // PARTITIONS_PER_TOPIC

@@ -98,7 +98,7 @@ def switch(stack: Stack, scope: str, origin: str, target: str, how: Sequence[str
 def change_of(store: Store, *documents: Document) -> StateChange:
     """A change that puts the documents over their present versions."""
     expected: dict[Key, int | None] = {}
-    for key in (key_of(one) for one in documents):
+    for key in (key_of(document) for document in documents):
         held = store.read(*key)
         expected[key] = None if held is None else held[1]
     return StateChange(change_id=f"bench-{uuid4().hex}", puts=documents, expected=expected)

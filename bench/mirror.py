@@ -98,8 +98,8 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             f"Age of records at {LAG_BYTES_S / 1e6:g} MB/s when a consumer of the copy gets them, ms",
             ("copied by", "p50", "p99", "max", "CPU, % of a core"),
             tuple(
-                (name, *(number(one[key]) for key in ("p50", "p99", "max")), _percent(one.get("cores")))
-                for name, one in lags.items()
+                (name, *(number(lag[key]) for key in ("p50", "p99", "max")), _percent(lag.get("cores")))
+                for name, lag in lags.items()
             ),
         ),
     )

@@ -25,7 +25,7 @@ from stack.harness import Stack
 
 TOPIC = "orders"
 RECORDS = 200_000
-BEHIND = (0, 5_000, 100_000)
+LAGS = (0, 5_000, 100_000)
 RATE = 20_000
 """Records per second: a load, no backlog. For a backlog MirrorMaker 2 keeps fewer samples."""
 USER = "user:anonymous"
@@ -63,9 +63,9 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
             say(f"{settings.name}: {found[settings.name]}")
     table = FigureTable(
         f"Records that a group gets a second time, of {RECORDS:,} in one partition",
-        ("by", *("at the head" if not one else f"{one:,} behind" for one in BEHIND)),
+        ("by", *("at the head" if not one else f"lag of {one:,}" for one in LAGS)),
         tuple(
-            (name, *(("not measured",) * len(BEHIND) if isinstance(one, str) else (f"{one[n]:,}" for n in BEHIND)))
+            (name, *(("not measured",) * len(LAGS) if isinstance(one, str) else (f"{one[n]:,}" for n in LAGS)))
             for name, one in found.items()
         ),
     )
@@ -84,7 +84,7 @@ def _maker(settings: MirrorMakerSettings, alias: str, stack: Stack, folder: Path
         _wait(lambda: copy.records() >= RECORDS, maker.check)
         _commit(east, topic, alias, RECORDS)
         time.sleep(_SETTLE_S)
-    return {behind: _twice(west, copy.topic, alias, behind) for behind in BEHIND}
+    return {lag: _twice(west, copy.topic, alias, lag) for lag in LAGS}
 
 
 def _ours(stack: Stack, folder: Path) -> Iterator[tuple[str, dict[int, int] | str]]:
@@ -94,7 +94,7 @@ def _ours(stack: Stack, folder: Path) -> Iterator[tuple[str, dict[int, int] | st
         for name, move in ((PLANNED, _planned), (FORCED_BY, _forced)):
             try:
                 move(stack, job, copy)
-                yield name, {behind: _twice(stack.bootstrap, TOPIC, "ours", behind) for behind in BEHIND}
+                yield name, {lag: _twice(stack.bootstrap, TOPIC, "ours", lag) for lag in LAGS}
             except BenchError as error:
                 yield name, f"{name} is not measured: {str(error).partition(chr(10))[0][:400]}"
     stack.restart("cluster/east")
@@ -141,35 +141,35 @@ def _commit(bootstrap: str, topic: str, groups: str, end: int) -> None:
     """One group for each distance below `end`, which has read and committed up to there."""
     from confluent_kafka import Consumer, TopicPartition
 
-    for behind in BEHIND:
-        consumer = Consumer(_group(bootstrap, groups, behind))
-        consumer.commit(offsets=[TopicPartition(topic, 0, max(end - behind, 0))], asynchronous=False)
+    for lag in LAGS:
+        consumer = Consumer(_group(bootstrap, groups, lag))
+        consumer.commit(offsets=[TopicPartition(topic, 0, max(end - lag, 0))], asynchronous=False)
         consumer.close()
 
 
-def _twice(bootstrap: str, topic: str, groups: str, behind: int) -> int:
+def _twice(bootstrap: str, topic: str, groups: str, lag: int) -> int:
     """A group at the log end that gets no record twice gets nothing at all."""
     from confluent_kafka import Consumer
 
-    consumer = Consumer(_group(bootstrap, groups, behind))
+    consumer = Consumer(_group(bootstrap, groups, lag))
     consumer.subscribe([topic])
     until = time.monotonic() + 20
     try:
         while time.monotonic() < until:
             message = consumer.poll(1.0)
             if message is not None and message.error() is None:
-                return RECORDS - behind - int(message.value() or b"")
-        if behind:
-            raise BenchError(f"a group {behind} records behind gets nothing from {topic}")
+                return RECORDS - lag - int(message.value() or b"")
+        if lag:
+            raise BenchError(f"a group {lag} records of lag gets nothing from {topic}")
         return 0
     finally:
         consumer.close()
 
 
-def _group(bootstrap: str, groups: str, behind: int) -> dict[str, Any]:
+def _group(bootstrap: str, groups: str, lag: int) -> dict[str, Any]:
     return {
         "bootstrap.servers": bootstrap,
-        "group.id": f"{groups}-{behind}",
+        "group.id": f"{groups}-{lag}",
         "auto.offset.reset": "earliest",
         "enable.auto.commit": False,
         "log_level": 3,

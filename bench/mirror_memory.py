@@ -42,18 +42,24 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
                 stack.pause("cluster/west")
                 paused = time.monotonic()
                 _write(east, partitions, records, VALUE_BYTES, scale.seed)
-                most = 0
+                peak_bytes = 0
                 while time.monotonic() - paused < STANDS_STILL_S:
-                    most = max(most, private_bytes(copier.process.pid))
+                    peak_bytes = max(peak_bytes, private_bytes(copier.process.pid))
                     time.sleep(0.2)
                 stack.resume("cluster/west")
                 begun = time.monotonic()
-                most = max(most, _await(copier, target, partitions, FIRST + EACH))
+                peak_bytes = max(peak_bytes, _await(copier, target, partitions, FIRST + EACH))
                 drained_s = time.monotonic() - begun
-    figures = {"partitions": partitions, "idle": idle, "most": most, "entered_s": entered_s, "drained_s": drained_s}
+    figures = {
+        "partitions": partitions,
+        "idle": idle,
+        "most": peak_bytes,
+        "entered_s": entered_s,
+        "drained_s": drained_s,
+    }
     rows = (
         ("all are taken over, nothing to copy", f"{idle / _MIB:.0f} MiB"),
-        (f"{records * VALUE_BYTES // 10**6} MB to copy, at most", f"{most / _MIB:.0f} MiB"),
+        (f"{records * VALUE_BYTES // 10**6} MB to copy, at most", f"{peak_bytes / _MIB:.0f} MiB"),
     )
     header = (f"one process, {partitions:,} partitions", "private memory")
     took = f"Taken over in {entered_s:.0f} s; all was copied {drained_s:.0f} s after the target went on."
@@ -68,16 +74,16 @@ def _write(bootstrap: str, partitions: int, records: int, record_bytes: int, see
 
 def _await(copier: Program, target: Admin, partitions: int, records: int) -> int:
     """Wait until each copy has this many records; returns the maximum memory meanwhile."""
-    until, most = time.monotonic() + LIMIT_S, 0
+    until, peak_bytes = time.monotonic() + LIMIT_S, 0
     keys = [(TOPIC, number) for number in range(partitions)]
     while True:
         copier.check()
         for _ in range(10):
-            most = max(most, private_bytes(copier.process.pid))
+            peak_bytes = max(peak_bytes, private_bytes(copier.process.pid))
             time.sleep(0.1)
         # Each copy begins with the marker of its copier.
-        left = sum(one.high_watermark - 1 < records for one in target.ends(keys).values())
+        left = sum(ends.high_watermark - 1 < records for ends in target.ends(keys).values())
         if not left:
-            return most
+            return peak_bytes
         if time.monotonic() > until:
             raise copier.failed(f"{left} partitions are not copied after {LIMIT_S:.0f} s")

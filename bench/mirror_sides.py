@@ -87,23 +87,23 @@ def command(stack: Stack, *words: str) -> None:
 @contextmanager
 def _default_maker(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
     alias = f"d{ground.next()}"
-    with mirror_maker(DEFAULTS, alias, ground.east, ground.west, topic, ground.folder) as one:
-        yield one, f"{alias}.{topic}"
+    with mirror_maker(DEFAULTS, alias, ground.east, ground.west, topic, ground.folder) as manager:
+        yield manager, f"{alias}.{topic}"
 
 
 @contextmanager
 def _tuned_maker(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
     alias = f"t{ground.next()}"
-    with mirror_maker(tuned(PARTITIONS, codec), alias, ground.east, ground.west, topic, ground.folder) as one:
-        yield one, f"{alias}.{topic}"
+    with mirror_maker(tuned(PARTITIONS, codec), alias, ground.east, ground.west, topic, ground.folder) as manager:
+        yield manager, f"{alias}.{topic}"
 
 
 @contextmanager
 def _loop(ground: Ground, topic: str, codec: str) -> Iterator[tuple[Program, str]]:
     create_topic(ground.west, topic, PARTITIONS)
     task = CopyTask(ground.east, ground.west, topic, PARTITIONS, f"link-{ground.next()}")
-    with copy_loop(task, ground.folder) as one:
-        yield one, topic
+    with copy_loop(task, ground.folder) as manager:
+        yield manager, topic
 
 
 @contextmanager

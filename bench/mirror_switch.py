@@ -141,7 +141,7 @@ def _first_acks(store: Store, marks: Mapping[ClientProcess, int], begun: float) 
     cuts = {partition: extents[-1].start for partition, extents in store.load().topics[TOPIC].partitions.items()}
     found = []
     for client, mark in marks.items():
-        acked = (one for one in client.events(mark) if isinstance(one, Acked))
+        acked = (event for event in client.events(mark) if isinstance(event, Acked))
         found.append(min(one.t for one in acked if one.offset >= cuts[one.partition]) - begun)
     return found
 
@@ -159,12 +159,14 @@ def _mirrored(store: Store, target: str) -> None:
     """Wait until the copy has hardly any lag. :raises BenchError: it does not get there."""
     until = time.monotonic() + PATIENCE_S
     while True:
-        reports = [one for report in store.mirror_reports().values() for one in report.partitions]
-        found = [one for one in reports if one.mirror == f"{TOPIC}@{target}"]
-        if len(found) == PARTITIONS and all(one.state == "copying" and one.within(int(RATE)) for one in found):
+        reports = [partition for report in store.mirror_reports().values() for partition in report.partitions]
+        partition_reports = [report for report in reports if report.mirror == f"{TOPIC}@{target}"]
+        if len(partition_reports) == PARTITIONS and all(
+            report.state == "copying" and report.within(int(RATE)) for report in partition_reports
+        ):
             return
         if time.monotonic() > until:
-            raise BenchError(f"{TOPIC} is not mirrored to {target} after {PATIENCE_S:.0f} s: {found}")
+            raise BenchError(f"{TOPIC} is not mirrored to {target} after {PATIENCE_S:.0f} s: {partition_reports}")
         time.sleep(0.2)
 
 

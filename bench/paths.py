@@ -107,13 +107,16 @@ def measured(
     :param broker: its process, if its CPU time is to be shown.
     """
     idle = _idle(paths, scale.pick(*IDLE_S))
-    kinds = list(dict.fromkeys(one.kind for one in loads))
+    kinds = list(dict.fromkeys(requests.kind for requests in loads))
     flows = {kind: _throughput(paths, kind, scale, say, broker) for kind in kinds}
-    calls = {one: _calls(paths, one, scale, say) for one in loads}
+    calls = {requests: _calls(paths, requests, scale, say) for requests in loads}
     rss = {path.name: (rss_bytes([path.pid]), rss_bytes(tree(path.pid))) for path in paths if path.pid is not None}
     figures = {
         "throughput": flows,
-        "calls": {f"{one.kind}, {one.size} B, {one.connections} connections": calls[one] for one in loads},
+        "calls": {
+            f"{requests.kind}, {requests.size} B, {requests.connections} connections": calls[requests]
+            for requests in loads
+        },
         "rss_bytes": rss,
         "idle_cores": idle,
     }
@@ -218,7 +221,7 @@ def _run(tool: str, arguments: list[str], bootstrap: str, settings: Mapping[str,
 # -- one request in flight --------------------------------------------------------------------------------------------
 
 
-def _calls(paths: Sequence[Path], asked: SingleRequests, scale: Scale, say: Say) -> dict[str, dict[str, Any]]:
+def _calls(paths: Sequence[Path], requests: SingleRequests, scale: Scale, say: Say) -> dict[str, dict[str, Any]]:
     """Per path seconds of each request, and µs of CPU per request, by rounds.
 
     Only one path is used at a time, because the CPU time of the brokers cannot be split between paths.
@@ -232,10 +235,10 @@ def _calls(paths: Sequence[Path], asked: SingleRequests, scale: Scale, say: Say)
                 "requests",
                 120.0,
                 target=(path.bootstrap, path.topic),
-                kind=asked.kind,
+                kind=requests.kind,
                 samples=samples,
-                connections=asked.connections,
-                record_bytes=asked.size,
+                connections=requests.connections,
+                record_bytes=requests.size,
                 pause_s=PAUSE_S,
                 seed=scale.seed,
                 offset=path.offset,
@@ -245,7 +248,7 @@ def _calls(paths: Sequence[Path], asked: SingleRequests, scale: Scale, say: Say)
             if path.pid is not None:
                 found[path.name]["cpu_us"].append((path.cpu_ns() - before) / 1e3 / answer["asked"])
     p50 = {name: _us(one["seconds"], "p50") for name, one in found.items()}
-    say(f"{asked.kind} of {asked.size} B, {asked.connections} connections, p50 in µs: {p50}")
+    say(f"{requests.kind} of {requests.size} B, {requests.connections} connections, p50 in µs: {p50}")
     return found
 
 
@@ -278,12 +281,12 @@ def _per_gb(rounds: Sequence[float], pid: int | None) -> str:
 
 def call_table(paths: Sequence[Path], calls: Calls) -> FigureTable:
     rows = []
-    for asked, found in sorted(calls.items()):
+    for requests, found in sorted(calls.items()):
         for path in paths:
             own, base = found[path.name], found[path.base]["seconds"] if path.base else None
             added = (_us(own["seconds"], which) - (_us(base, which) if base else 0) for which in ("p50", "p99"))
             cpu = f"{median(own['cpu_us']):.0f}" if own["cpu_us"] else "-"
-            what = (asked.kind, f"{asked.size:,} B", str(asked.connections), path.name)
+            what = (requests.kind, f"{requests.size:,} B", str(requests.connections), path.name)
             rows.append((*what, " / ".join(map(str, added)), cpu))
     header = ("request", "record", "connections", "path", "p50 / p99 µs", "CPU µs a request")
     return FigureTable("One request in flight: latency that a path adds; for a base its own latency", header, (*rows,))

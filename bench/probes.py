@@ -61,9 +61,9 @@ def coordinator(connection: BlockingConnection, group: str) -> tuple[str, int]:
     return (str(answer["host"]), int(answer["port"])) if answer["error_code"] == 0 else ("", -1)
 
 
-def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any], most: int) -> dict[str, Any]:
+def _answer(connection: BlockingConnection, api: ApiKey, message: dict[str, Any], max_version: int) -> dict[str, Any]:
     connection.until = Deadline.after(ANSWER_S)
-    return connection.call(api, message, most)
+    return connection.call(api, message, max_version)
 
 
 class AnswerWatcher:

@@ -41,8 +41,8 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     dry = _real_clusters(scale, say)
     steps = ("start", "history", "offsets", "aging")
     rows = tuple(
-        (f"{one['partitions']:,}", *(f"{one[f'{name}_s']:.1f} ({one[f'{name}_cpu_s']:.1f})" for name in steps))
-        for one in jobs
+        (f"{job['partitions']:,}", *(f"{job[f'{name}_s']:.1f} ({job[f'{name}_cpu_s']:.1f})" for name in steps))
+        for job in jobs
     )
     header = ("partitions", "session start", "writing the history", "offsets", "aging")
     title = (
@@ -185,15 +185,15 @@ def _within_spark(partitions: int, folder: str) -> dict[str, float]:
         )
         history.write(ENDS, ends.repartition(8), now_ms)
         mark("history")
-        found, troubles = offsets.pipeline(ask, history, (), Demand(), now_ms, READS * READ_MS / 1000 + 60)
-        cuts = offsets.report(found, Folder(folder), troubles, Demand(), now_ms).summary
+        frame, troubles = offsets.pipeline(ask, history, (), Demand(), now_ms, READS * READ_MS / 1000 + 60)
+        cuts = offsets.report(frame, Folder(folder), troubles, Demand(), now_ms).summary
         mark("offsets")
         maps = {}
         for number in range(topics * CLUSTERS_ASKED):
             origin = names[number % CLUSTERS_ASKED]
             moved = (
-                Extent(cluster=origin, start=0, end=END, base=0, term=0),
-                Extent(cluster=names[(number + 1) % CLUSTERS_ASKED], start=END, base=0, term=1),
+                Extent(cluster=origin, start=0, end=END, base=0, writer_epoch=0),
+                Extent(cluster=names[(number + 1) % CLUSTERS_ASKED], start=END, base=0, writer_epoch=1),
             )
             name = f"t{number // CLUSTERS_ASKED}"
             key = f"{name}-{origin}"

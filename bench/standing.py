@@ -218,8 +218,8 @@ def _outcome(found: dict[str, list[tuple[_Turn, float]]], idle: int, waiting: in
 
 def _mapped(number: int, cut: int = 1_000, fence: Fence | None = None) -> Topic:
     extents = (
-        Extent(cluster="west", start=0, end=cut, base=0, term=0),
-        Extent(cluster="east", start=cut, base=0, term=1),
+        Extent(cluster="west", start=0, end=cut, base=0, writer_epoch=0),
+        Extent(cluster="east", start=cut, base=0, writer_epoch=1),
     )
     return Topic(name=f"topic-{number}", writer="east", partitions={0: extents}, fence=fence)
 

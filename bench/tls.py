@@ -50,11 +50,11 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     with (
         Stack.up({CLUSTER: CLUSTERS[CLUSTER]}, gateways=1, full_speed=True) as stack,
         tempfile.TemporaryDirectory(prefix="switchyard-bench-") as folder,
-        sides(stack, Path(folder), say) as found,
+        sides(stack, Path(folder), say) as tls_sides,
     ):
         paths.prepare(direct(stack, CLUSTER), TOPIC)
-        flows = paths.measured([_path(side) for side in found], scale, say, broker=broker_pid(stack))
-        shaken = _handshakes(stack, [side for side in found if side.ca_file is not None], scale, say)
+        flows = paths.measured([_path(side) for side in tls_sides], scale, say, broker=broker_pid(stack))
+        shaken = _handshakes(stack, [side for side in tls_sides if side.ca_file is not None], scale, say)
     peer = next((name for name in PEERS if name in shaken[HANDSHAKES[0]]), None)
     table = FigureTable(
         f"Handshakes, {CLIENTS} clients at once: medians of {scale.pick(*ROUNDS)} rounds",
@@ -74,9 +74,9 @@ def _path(side: TlsSide) -> paths.Path:
     return paths.Path(side.name, side.bootstrap, side.pid, TOPIC, base, paths.ALONE - 1, ca_file)
 
 
-def _handshakes(stack: Stack, found: list[TlsSide], scale: Scale, say: Say) -> dict[str, Rounds]:
-    shaken: dict[str, Rounds] = {what: {side.name: [] for side in found} for what in HANDSHAKES}
-    by_name = {side.name: side for side in found}
+def _handshakes(stack: Stack, tls_sides: list[TlsSide], scale: Scale, say: Say) -> dict[str, Rounds]:
+    shaken: dict[str, Rounds] = {what: {side.name: [] for side in tls_sides} for what in HANDSHAKES}
+    by_name = {side.name: side for side in tls_sides}
     broker = broker_pid(stack)
     seconds = float(scale.pick(*HANDSHAKES_S))
     for round_number, order in enumerate(turns(tuple(by_name), WARM_ROUNDS + scale.pick(*ROUNDS))):
@@ -109,22 +109,22 @@ def _shaken(side: TlsSide, resumed: bool, seconds: float, broker: int) -> Shaken
         clients = [one.result() for one in loads]
     time.sleep(SETTLED_S)
     after = cpu_ns(ended_by)
-    count = sum(one["handshakes"] for one in clients)
+    count = sum(client["handshakes"] for client in clients)
     return Shaken(
-        per_s=sum(one["handshakes"] / one["seconds"] for one in clients),
+        per_s=sum(client["handshakes"] / client["seconds"] for client in clients),
         cpu_ms=(after - before) / 1e6 / count,
-        resumed=sum(one["resumed"] for one in clients) / count,
+        resumed=sum(client["resumed"] for client in clients) / count,
         cipher=clients[0]["cipher"],
     )
 
 
 def shaken_row(what: str, name: str, found: Rounds, peer: str | None) -> tuple[str, ...]:
-    cpu_ms = [one.cpu_ms for one in found[name]]
+    cpu_ms = [shaken.cpu_ms for shaken in found[name]]
     return (
         what,
         name,
-        f"{median(one.per_s for one in found[name]):,.0f}",
+        f"{median(shaken.per_s for shaken in found[name]):,.0f}",
         number(median(cpu_ms), 2),
-        f"{paired_ratio(cpu_ms, [one.cpu_ms for one in found[peer]]):.2f}" if peer else "-",
-        f"{100 * median(one.resumed for one in found[name]):.0f} %",
+        f"{paired_ratio(cpu_ms, [shaken.cpu_ms for shaken in found[peer]]):.2f}" if peer else "-",
+        f"{100 * median(shaken.resumed for shaken in found[name]):.0f} %",
     )

@@ -66,8 +66,8 @@ def sides(stack: Stack, folder: Path, say: Say, proxied: bool = True) -> Iterato
     block = claim()
     with ExitStack() as ends:
         ends.callback(block.close)
-        own = block.take()
-        proxies = {name: _Ports(block.take(), block.take()) for name in (installed(say) if proxied else ())}
+        own = block.next_port()
+        proxies = {name: _Ports(block.next_port(), block.next_port()) for name in (installed(say) if proxied else ())}
         _give_listeners(stack, own, proxies, certificate)
         speak_tls(stack, certificate)
         yield [

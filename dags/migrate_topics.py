@@ -53,7 +53,7 @@ PARAMS = {
     "groups": forms.choice(
         "Groups",
         "*move*: groups with commits or members on the topics get their coordinator in the target too, with offsets as "
-        "they are and live members without a rebalance. One batch behind a *barrier* takes them in the same revision; "
+        "they are and live members without a rebalance. One batch under a *barrier* takes them in the same revision; "
         "otherwise each operation moves them, under a fence of some ms, when its topics have crossed over. It sets a "
         "binding **user##group** for each of their users. Before the old cluster's topics can be deleted all groups "
         "have to move.",

@@ -1,7 +1,7 @@
 """
 ### A lost cluster is back: count the lost tail, and make it the standby
 
-A forced switch of mirrored topics leaves behind the records that the lost cluster had acknowledged and no copy had.
+A forced switch of mirrored topics loses the records that the lost cluster had acknowledged and no copy had.
 Since then clients read and write the copy; these records, the **loss**, are in no topic any more and are never served.
 
 When the cluster answers again, this counts the loss exactly: for each partition the records, their bytes, and their

@@ -34,7 +34,8 @@ PARAMS = {
     "path": forms.optional_text("File", "Path of the YAML file on the workers."),
     "reason": forms.usual_reason("bindings as declared"),
     "accept_warnings": forms.decision(
-        "Accept warnings", "Change the binding of users that are in use, too. Their records and offsets stay behind."
+        "Accept warnings",
+        "Change the binding of users that are in use, too. Their records and offsets stay in the old cluster.",
     ),
 }
 

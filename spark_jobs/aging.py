@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
-from ha_core.plan.migration.aging import Block, CommittedOffset, blocks, closed, log_of
+from ha_core.plan.migration.aging import Block, CommittedOffset, blocks, closed_extents, log_of
 from spark_jobs import broker_queries
 from spark_jobs.broker_queries import TopicAsked
 from spark_jobs.folder import Folder
@@ -36,7 +36,7 @@ _COLUMNS = (
 _EXTENTS: TypeAdapter[tuple[Extent, ...]] = TypeAdapter(tuple[Extent, ...])
 
 
-class Closed(NamedTuple):
+class ClosedExtent(NamedTuple):
     """A closed extent of a map."""
 
     topic: str
@@ -77,7 +77,7 @@ class AgingEvidence(NamedTuple):
     """Times at which its end was recorded before; the next list has those ends."""
     ends: list[int] | None
     newest_record_ms: int | None
-    untold: bool | None
+    producers_unknown: bool | None
     """True if its leader does not report its producers."""
     groups: list[str] | None
     """Groups with commits below the end; the next three lists belong to it."""
@@ -96,19 +96,19 @@ class AgingResult(NamedTuple):
     groups_below: int
 
 
-def closed_extents(
+def extents_to_judge(
     topics: Iterable[Topic], crossed: Mapping[tuple[str, str], int], copies: Collection[str] = ()
-) -> Iterator[Closed]:
+) -> Iterator[ClosedExtent]:
     """All closed extents of all maps. `crossed` as in `ha_core.plan.migration.aging`.
 
     :param copies: keys of mirrors, `{topic}@{cluster that has the copy}`.
     """
     for topic in topics:
-        for partition, extent in closed(topic):
+        for partition, extent in closed_extents(topic):
             extents = topic.partitions[partition]
             last = next(one for one in reversed(extents) if one.cluster == extent.cluster)
             assert extent.end is not None
-            yield Closed(
+            yield ClosedExtent(
                 topic=topic.name,
                 partition=partition,
                 cluster=extent.cluster,
@@ -124,7 +124,9 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvid
     """:param against: `blocks`, with all its facts about clusters."""
     extents = _EXTENTS.validate_json(row.extents)
     extent = next(one for one in extents if one.start == row.start)
-    ends = None if row.log_start is None or row.log_end is None or row.untold else (row.log_start, row.log_end)
+    ends = (
+        None if row.log_start is None or row.log_end is None or row.producers_unknown else (row.log_start, row.log_end)
+    )
     looks = zip(row.looked_ms or (), row.ends or (), strict=True)
     config = json.loads(row.config or "{}")
     written_ms = row.newest_record_ms or 0
@@ -132,8 +134,8 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvid
     parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
     commits = [CommittedOffset(*one) for one in zip(*parts, strict=True)]
     found = against(extents, extent, log, commits, now_ms)
-    reasons: list[str] = list(dict.fromkeys(one.reason for one in found))
-    return AgingResult(not found, reasons, "; ".join(one.text for one in found), len(commits))
+    reasons: list[str] = list(dict.fromkeys(block.reason for block in found))
+    return AgingResult(not found, reasons, "; ".join(block.text for block in found), len(commits))
 
 
 def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
@@ -162,7 +164,7 @@ def evidence(
     return (
         closed.join(described, ["cluster", "topic"], "left")
         .join(ends, _LOG, "left")
-        .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as untold"), _LOG, "left")
+        .join(producers.selectExpr(*_LOG, "newest_record_ms", "error is not null as producers_unknown"), _LOG, "left")
         .join(earlier, _LOG, "left")
         .join(below, [*_PARTITION, "end"], "left")
     )
@@ -199,13 +201,13 @@ def pipeline(
 ) -> DataFrame:
     """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `closed_extents`."""
     spark = ask.spark
-    masked = {name: one.masked.reason for name, one in ask.reach.clusters.items() if one.masked is not None}
-    closed_frame = frame_of(spark, Closed, closed_extents(maps.values(), crossed or {}, copies))
+    masked = {name: cluster.masked.reason for name, cluster in ask.reach.clusters.items() if cluster.masked is not None}
+    closed_frame = frame_of(spark, ClosedExtent, extents_to_judge(maps.values(), crossed or {}, copies))
     # The size of a request counts all partitions of a topic, wherever they were moved from.
     requests = {
         TopicAsked(extent.cluster, topic.name, len(topic.partitions))
         for topic in maps.values()
-        for _, extent in closed(topic)
+        for _, extent in closed_extents(topic)
         if extent.cluster not in masked
     }
     topics = ask(broker_queries.read_topics, frame_of(spark, TopicAsked, sorted(requests)))
@@ -219,8 +221,8 @@ def pipeline(
     earlier = looks.agg(
         functions.collect_list("read_at_ms").alias("looked_ms"), functions.collect_list("end").alias("ends")
     )
-    known = frame_of(spark, Homes, (Homes(group, sorted(found)) for group, found in homes.items()))
-    below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, known)
+    frame = frame_of(spark, Homes, (Homes(group, sorted(found)) for group, found in homes.items()))
+    below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, frame)
     rows = evidence(closed_frame, topics, producers, earlier, below)
     against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
     return with_columns(rows, partial(judge, against, now_ms), AgingEvidence, AgingResult).select(*_COLUMNS)

@@ -27,7 +27,7 @@ from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster
 from ha_core.model.mirror import COPY_LOG
 from ha_core.model.portions import portions
-from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.clusters import Partition, may_have_members
 from ha_core.wire.sasl import SecurityProfile
 
 Answer = TypeVar("Answer")
@@ -158,19 +158,19 @@ def list_clusters(reach: Reach, rows: Iterable[ToList]) -> Iterator[Listed]:
     """Names of all topics and groups of each cluster. A list that fails is one `error` row."""
 
     def ask(admin: Admin, requested: Sequence[ToList]) -> Iterator[Listed]:
-        for one in requested:
+        for to_list in requested:
             for name, topic in admin.topics(None, offsets=False).items():
-                yield Listed(one.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
+                yield Listed(to_list.cluster, "topic", name, topic.partitions, topic.internal or name == COPY_LOG)
             try:
                 for name, state in admin.list_groups().items():
-                    yield Listed(one.cluster, "group", name, state=state)
+                    yield Listed(to_list.cluster, "group", name, state=state)
             except KafkaAdminError as error:
-                yield refused(one, str(error))
+                yield refused(to_list, str(error))
 
     def refused(requested: ToList, why: str) -> Listed:
         return Listed(requested.cluster, "error", error=why)
 
-    return _ask_clusters(reach, rows, ask, refused, most=1)
+    return _ask_clusters(reach, rows, ask, refused, max_rows=1)
 
 
 def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = False) -> Iterator[TopicRead]:
@@ -182,18 +182,18 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
     def ask(admin: Admin, requested: Sequence[TopicAsked]) -> Iterator[TopicRead]:
-        found = admin.topics([one.topic for one in requested])
+        descriptions = admin.topics([one.topic for one in requested])
         at_ms = now_ms()
         times: Mapping[Partition, RecordTimes] = {}
         cluster = requested[0].cluster
         if left_s[cluster] > 0:
-            ends = {(name, index): one for name, topic in found.items() for index, one in topic.ends.items()}
+            ends = {(name, index): one for name, topic in descriptions.items() for index, one in topic.ends.items()}
             begun = time.monotonic()
             times = admin.record_times(ends, left_s[cluster])
             left_s[cluster] -= time.monotonic() - begun
         for one in requested:
             nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
-            topic = found.get(one.topic)
+            topic = descriptions.get(one.topic)
             yield _read(nothing, topic, times if timestamps else None) if topic else nothing
 
     def refused(requested: TopicAsked, why: str) -> TopicRead:
@@ -202,21 +202,23 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     return _ask_clusters(reach, rows, ask, refused, PARTITIONS_PER_REQUEST, lambda one: max(1, one.partitions))
 
 
-def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition, RecordTimes] | None) -> TopicRead:
-    ends = [found.ends.get(index) for index in range(found.partitions)]
+def _read(
+    nothing: TopicRead, description: TopicDescription, times: Mapping[Partition, RecordTimes] | None
+) -> TopicRead:
+    ends = [description.ends.get(index) for index in range(description.partitions)]
     leaderless = [str(index) for index, one in enumerate(ends) if one is None]
-    records = [] if times is None else [times.get((found.name, index)) for index in range(found.partitions)]
+    records = [] if times is None else [times.get((description.name, index)) for index in range(description.partitions)]
     some = f"{', '.join(leaderless[:5])}{' …' if len(leaderless) > 5 else ''}"
     return nothing._replace(
         exists=True,
-        partitions=found.partitions,
-        replication=found.replication,
-        config=json.dumps(dict(found.config), sort_keys=True),
-        internal=found.internal or found.name == COPY_LOG,
+        partitions=description.partitions,
+        replication=description.replication,
+        config=json.dumps(dict(description.config), sort_keys=True),
+        internal=description.internal or description.name == COPY_LOG,
         starts=[one and one.start for one in ends],  # type: ignore[misc]
         ends=[one and one.log_end for one in ends],  # type: ignore[misc]
-        first_record_ms=[one and one.first_ms for one in records],  # type: ignore[misc]
-        newest_record_ms=[one and one.newest_ms for one in records],  # type: ignore[misc]
+        first_record_ms=[record and record.first_ms for record in records],  # type: ignore[misc]
+        newest_record_ms=[record and record.newest_ms for record in records],  # type: ignore[misc]
         error=f"no leader reports the offsets of partition {some}" if leaderless else None,
     )
 
@@ -224,16 +226,20 @@ def _read(nothing: TopicRead, found: TopicDescription, times: Mapping[Partition,
 def read_commits(reach: Reach, rows: Iterable[GroupAsked]) -> Iterator[CommitRead]:
     def ask(admin: Admin, requested: Sequence[GroupAsked]) -> Iterator[CommitRead]:
         stateless = [one.group for one in requested if not one.state]
-        states = {name: found.state for name, found in admin.describe_groups(stateless).items()} if stateless else {}
+        states = (
+            {name: description.state for name, description in admin.describe_groups(stateless).items()}
+            if stateless
+            else {}
+        )
         committed = admin.group_offsets([one.group for one in requested], stable=False)
         at_ms = now_ms()
         for one in requested:
-            live = is_live(one.state or states.get(one.group, ""))
+            has_members = may_have_members(one.state or states.get(one.group, ""))
             offsets = committed.get(one.group) or {}
             for (topic, partition), (offset, _) in offsets.items():
-                yield CommitRead(one.cluster, one.group, at_ms, live, topic, partition, offset)
+                yield CommitRead(one.cluster, one.group, at_ms, has_members, topic, partition, offset)
             if not offsets:
-                yield CommitRead(one.cluster, one.group, at_ms, live)
+                yield CommitRead(one.cluster, one.group, at_ms, has_members)
 
     def refused(requested: GroupAsked, why: str) -> CommitRead:
         return CommitRead(requested.cluster, requested.group, now_ms(), error=why)
@@ -246,12 +252,12 @@ def read_producers(reach: Reach, rows: Iterable[PartitionAsked]) -> Iterator[Pro
 
     def ask(admin: Admin, requested: Sequence[PartitionAsked]) -> Iterator[ProducersRead]:
         try:
-            found = admin.producers([(one.topic, one.partition) for one in requested])
+            facts = admin.producers([(one.topic, one.partition) for one in requested])
         except UnsupportedByClusterError:
             yield from (ProducersRead(*one) for one in requested)
             return
         for one in requested:
-            states = found.get((one.topic, one.partition), ())
+            states = facts.get((one.topic, one.partition), ())
             newest = max((state.last_timestamp_ms for state in states), default=None)
             yield ProducersRead(*one, len(states), newest)
 
@@ -266,10 +272,11 @@ def _ask_clusters(
     rows: Iterable[Row],
     ask: Callable[[Admin, Sequence[Row]], Iterator[Answer]],
     refused: Callable[[Row, str], Answer],
-    most: int,
+    max_rows: int,
     size: Callable[[Row], int] = lambda _row: 1,
 ) -> Iterator[Answer]:
-    """Asks clusters in parallel, each for its rows in portions of total size at most `most` (or of a single row)."""
+    """Asks clusters in parallel, each for its rows in portions of total size at most `max_rows` (or of a single
+    row)."""
     by_cluster: dict[str, list[Row]] = {}
     for row in rows:
         by_cluster.setdefault(row.cluster, []).append(row)
@@ -282,7 +289,7 @@ def _ask_clusters(
             return [refused(row, str(error)) for row in requested]
         answers: list[Answer] = []
         try:
-            left = [*portions(requested, most, size)]
+            left = [*portions(requested, max_rows, size)]
             while left:
                 portion = left.pop()
                 try:

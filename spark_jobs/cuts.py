@@ -75,23 +75,23 @@ def rank(count: str, chance: float) -> str:
     return f"greatest(1, ceil(({count} + 1) * {1 - chance!r}D - {_ROUNDING!r}D))"
 
 
-def upper_rate(found: Windows, demand: Demand) -> tuple[float, How]:
+def upper_rate(windows: Windows, demand: Demand) -> tuple[float, How]:
     """The rate that a window exceeds at most with the accepted chance, and its method; see the module."""
-    if found.ranked is not None:
-        return found.ranked, "rank"
-    if not found.windows:
+    if windows.ranked is not None:
+        return windows.ranked, "rank"
+    if not windows.windows:
         return demand.default_rate, "default"
-    if found.windows < MIN_WINDOWS:
-        return found.highest * FEW_WINDOWS_SAFETY, "few"
-    return max(found.highest, found.average + math.sqrt(1 / demand.chance - 1) * found.deviation), "deviation"
+    if windows.windows < MIN_WINDOWS:
+        return windows.highest * FEW_WINDOWS_SAFETY, "few"
+    return max(windows.highest, windows.average + math.sqrt(1 / demand.chance - 1) * windows.deviation), "deviation"
 
 
-def suggest(end: int | None, age_s: float, found: Windows, demand: Demand) -> SuggestedCut:
+def suggest(end: int | None, age_s: float, windows: Windows, demand: Demand) -> SuggestedCut:
     """The cut of a partition with log end `end`, `age_s` ago; never below it. Without end, or without room: no cut."""
     if end is None or end < 0 or not (age_s >= 0 and math.isfinite(age_s)):
         return NO_CUT
-    upper, how = upper_rate(found, demand)
-    rate = upper if how == "default" else found.mean
+    upper, how = upper_rate(windows, demand)
+    rate = upper if how == "default" else windows.mean
     seconds = demand.preparation_s + age_s
     expected = math.ceil(rate * seconds)
     headroom = max(demand.least_headroom, math.ceil(upper * seconds) - expected)

@@ -29,14 +29,14 @@ def record(ask: Questions, history: FactHistory, now_ms: int, keep: Keep = DEFAU
     clusters = frame_of(spark, ToList, map(ToList, ask.reach.clusters))
     looks = look(listed, topics, commits, clusters, now_ms)
     looked = frame_of(spark, LookRow, looks)
-    found = {ENDS: ends, SPECS: specs, COMMITS: readable, LOOKS: looked}
-    written = {table.name: history.write(table, rows, now_ms).uri for table, rows in found.items()}
+    frames = {ENDS: ends, SPECS: specs, COMMITS: readable, LOOKS: looked}
+    written = {table.name: history.write(table, rows, now_ms).uri for table, rows in frames.items()}
 
     complete = [one.cluster for one in looks if one.errors == 0]
     reached = looked.where("reached")  # the last known look is one that found something
     newest = {
         table: last_known(history.last(spark, table), reached if table is LOOKS else rows, table, complete)
-        for table, rows in found.items()
+        for table, rows in frames.items()
     }
     history.write_last(newest, now_ms)
     compacted = compact(spark, history, now_ms, keep)
@@ -79,28 +79,28 @@ def look(listed: DataFrame, topics: DataFrame, commits: DataFrame, clusters: Dat
     return list(from_batches(LookRow, found.toArrow().to_batches()))
 
 
-def last_known(before: DataFrame, found: DataFrame, table: HistoryTable, complete: list[str]) -> DataFrame:
+def last_known(before: DataFrame, frame: DataFrame, table: HistoryTable, complete: list[str]) -> DataFrame:
     """The newest row of each key; for completely read clusters only rows of this run."""
     older = before.where(~functions.col("cluster").isin(complete)) if complete else before
     newest_first = Window.partitionBy(*table.key).orderBy(functions.col("read_at_ms").desc())
-    numbered = found.unionByName(older).withColumn("age", functions.row_number().over(newest_first))
+    numbered = frame.unionByName(older).withColumn("age", functions.row_number().over(newest_first))
     return numbered.where("age = 1").drop("age")
 
 
 def _text(looks: list[LookRow], ages_s: dict[str, float]) -> str:
-    troubled_first = sorted(looks, key=lambda one: (one.reached, -one.errors, one.cluster))
+    troubled_first = sorted(looks, key=lambda row: (row.reached, -row.errors, row.cluster))
     rows = [
         (
-            one.cluster,
-            "yes" if one.reached else "no",
-            one.topics,
-            one.partitions,
-            one.groups,
-            ages_s.get(one.cluster),
-            one.errors,
-            one.error or "",
+            look_row.cluster,
+            "yes" if look_row.reached else "no",
+            look_row.topics,
+            look_row.partitions,
+            look_row.groups,
+            ages_s.get(look_row.cluster),
+            look_row.errors,
+            look_row.error or "",
         )
-        for one in troubled_first
+        for look_row in troubled_first
     ]
     columns = ("cluster", "reached", "topics", "partitions", "groups", "last known, s", "errors", "first error")
     return table("Recorded facts", columns, rows, len(rows))

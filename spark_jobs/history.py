@@ -208,7 +208,9 @@ def compact(spark: SparkSession, history: FactHistory, now_ms: int, keep: Keep =
                 part.folder.delete()
             left = [part for part in parts if part not in gone]
             thin = day < whole_from
-            due = len(left) > (keep.parts if day == today else 1) or (thin and any(one.kind != "t" for one in left))
+            due = len(left) > (keep.parts if day == today else 1) or (
+                thin and any(history_part.kind != "t" for history_part in left)
+            )
             if left and due:
                 _merge(spark, history, table, day, left, now_ms, thin)
                 done["parts_merged"] += len(left)

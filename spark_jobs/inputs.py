@@ -85,7 +85,7 @@ def from_file(path: Path) -> Inputs:
             first = error.errors()[0]
             what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".lstrip()
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
-    clusters = {one.name: one for one in found.clusters}
+    clusters = {cluster.name: cluster for cluster in found.clusters}
     return Inputs(clusters, load_profiles(), *judged, found.homes, ended_ms, found.mirrors)
 
 

@@ -39,7 +39,7 @@ _SUMS = {
 
 def chosen(topics: Sequence[str]) -> Column:
     """True if a row is about one of `topics`, which are names or patterns (`orders-*`); without any, always."""
-    return functions.col("topic").rlike("|".join(f"^{translate(one)}" for one in topics))
+    return functions.col("topic").rlike("|".join(f"^{translate(topic)}" for topic in topics))
 
 
 class Measured(NamedTuple):

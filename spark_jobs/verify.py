@@ -146,31 +146,31 @@ def plan_mirrors(reach: Reach, rows: Iterable[MirrorAsked]) -> Iterator[PlannedR
             except _ERRORS as error:
                 yield PlannedRange(*place, error=clusters.words(error))
                 continue
-            for one in plans:
-                known = PlannedRange(
+            for ranges in plans:
+                planned_range = PlannedRange(
                     *place,
-                    one.partition,
-                    source_compacted=one.compacted.source,
-                    copy_compacted=one.compacted.copy,
-                    apart=one.apart,
-                    most_bytes=one.most_bytes,
-                    outlived=one.outlived,
+                    ranges.partition,
+                    source_compacted=ranges.compacted.source,
+                    copy_compacted=ranges.compacted.copy,
+                    apart=ranges.apart,
+                    most_bytes=ranges.most_bytes,
+                    outlived=ranges.outlived,
                 )
-                yield from _planned(known, one)
+                yield from _planned(planned_range, ranges)
 
 
-def _planned(row: PlannedRange, one: PartitionRanges) -> Iterator[PlannedRange]:
+def _planned(row: PlannedRange, ranges: PartitionRanges) -> Iterator[PlannedRange]:
     yield row._replace(
-        gone_in_source=one.gone_in_source,
-        gone_in_copy=one.known.gone_in_copy,
-        lacking=one.known.lacking,
-        behind=one.behind,
-        of=one.of,
-        first_difference=one.damage and one.damage.offset,
-        in_copy=one.damage and one.damage.target,
-        difference=one.damage and one.damage.what,
+        gone_in_source=ranges.gone_in_source,
+        gone_in_copy=ranges.before_reading.gone_in_copy,
+        lacking=ranges.before_reading.lacking,
+        behind=ranges.not_copied,
+        of=ranges.of,
+        first_difference=ranges.damage and ranges.damage.offset,
+        in_copy=ranges.damage and ranges.damage.target,
+        difference=ranges.damage and ranges.damage.what,
     )
-    for span in one.ranges:
+    for span in ranges.ranges:
         yield row._replace(
             start=span.start,
             end=span.end,
@@ -195,7 +195,7 @@ def compare_ranges(reach: Reach, rows: Iterable[PlannedRange]) -> Iterator[Range
             span = Range(row.start, row.end, row.target_start, row.target_end, runs, row.base, row.source_base)
             key, compacted = (row.topic, row.partition), Compacted(row.source_compacted, row.copy_compacted)
             try:
-                found = compare(
+                comparison = compare(
                     *(clusters[row.source], clusters[row.target], key, span, compacted),
                     apart=row.apart,
                     most_bytes=row.most_bytes,
@@ -205,14 +205,14 @@ def compare_ranges(reach: Reach, rows: Iterable[PlannedRange]) -> Iterator[Range
                 yield nothing._replace(error=clusters.words(error))
                 continue
             yield nothing._replace(
-                compared=found.compared,
-                gone_in_source=found.gone_in_source,
-                gone_in_copy=found.gone_in_copy,
-                lacking=found.lacking,
-                read=found.read,
-                first_difference=found.first and found.first.offset,
-                in_copy=found.first and found.first.target,
-                difference=found.first and found.first.what,
+                compared=comparison.compared,
+                gone_in_source=comparison.gone_in_source,
+                gone_in_copy=comparison.gone_in_copy,
+                lacking=comparison.lacking,
+                read=comparison.read,
+                first_difference=comparison.first and comparison.first.offset,
+                in_copy=comparison.first and comparison.first.target,
+                difference=comparison.first and comparison.first.what,
             )
 
 

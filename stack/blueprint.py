@@ -95,11 +95,13 @@ class Blueprint:
 
         security = "none" if self.service_password is None else "sasl"
         documents = tuple(
-            Cluster(name=one.name, bootstrap=one.bootstrap, security=security, default=number == 0)
-            for number, one in enumerate(self.clusters)
+            Cluster(name=cluster.name, bootstrap=cluster.bootstrap, security=security, default=number == 0)
+            for number, cluster in enumerate(self.clusters)
         )
         change = StateChange(
-            puts=documents, expected={(Cluster, one.name): None for one in documents}, change_id="stack:clusters"
+            puts=documents,
+            expected={(Cluster, cluster.name): None for cluster in documents},
+            change_id="stack:clusters",
         )
         with closing(connect(self.zookeeper.address, root=ZOOKEEPER_ROOT, security=self.zookeeper.security)) as store:
             store.commit(change)
@@ -112,17 +114,26 @@ class Blueprint:
     def document(self, pids: Mapping[str, int | None]) -> dict[str, Any]:
         """The output of `up`."""
         service = None if self.service_password is None else {"user": SERVICE_USER, "password": self.service_password}
-        one = self.airflow
-        airflow = None if one is None else {"url": one.url, "user": AIRFLOW_USER, "password": one.password}
+        settings = self.airflow
+        airflow = (
+            None if settings is None else {"url": settings.url, "user": AIRFLOW_USER, "password": settings.password}
+        )
         return {
             "dir": str(self.layout.root),
             "zookeeper": self.zookeeper.address,
-            "clusters": {one.name: {"version": one.version, "bootstrap": one.bootstrap} for one in self.clusters},
+            "clusters": {
+                cluster.name: {"version": cluster.version, "bootstrap": cluster.bootstrap} for cluster in self.clusters
+            },
             "gateways": [
-                {"id": one.gateway_id, "pid": pids.get(one.name), "bootstrap": one.bootstrap, "http": one.http}
-                for one in self.gateways
+                {
+                    "id": gateway.gateway_id,
+                    "pid": pids.get(gateway.name),
+                    "bootstrap": gateway.bootstrap,
+                    "http": gateway.http,
+                }
+                for gateway in self.gateways
             ],
-            "bootstrap": ",".join(one.bootstrap for one in self.gateways),
+            "bootstrap": ",".join(gateway.bootstrap for gateway in self.gateways),
             "security": self.spec.security,
             "users": dict(self.users),
             "service": service,
@@ -139,7 +150,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     """Choose ports and passwords and fetch what is missing. Slow where jars are missing; raises StackError."""
     spec = StackSpec.from_json(request["spec"])
     java = find_java()
-    say(f"using {java.found}")
+    say(f"using {java.location}")
     versions = sorted({cluster.version for cluster in spec.clusters})
     with ThreadPoolExecutor(len(versions)) as pool:
         programs = dict(zip(versions, pool.map(lambda one: _program(one, java, spec, say), versions), strict=True))
@@ -158,7 +169,9 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             name=one.name,
             version=one.version,
             cluster_id=new_cluster_id(),
-            brokers=tuple(BrokerAddress(node, ports.take(), ports.take()) for node in range(1, one.brokers + 1)),
+            brokers=tuple(
+                BrokerAddress(node, ports.next_port(), ports.next_port()) for node in range(1, one.brokers + 1)
+            ),
             service_password=service_password,
             users=users,
             tls=tls,
@@ -169,7 +182,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         layout=layout,
         spec=spec,
         ports=ports,
-        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.take(), java, tls, zookeeper_security),
+        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.next_port(), java, tls, zookeeper_security),
         clusters=clusters,
         users=users,
         service_password=service_password,
@@ -184,7 +197,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     if spec.platform:
         blueprint.platform = PlatformPart(
             home=layout.home("platform"),
-            port=ports.take(),
+            port=ports.next_port(),
             zookeeper=blueprint.zookeeper.address,
             zookeeper_root=ZOOKEEPER_ROOT,
             users=users,
@@ -196,11 +209,11 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
     if spec.spark:
         blueprint.spark = SparkSettings(
             environment=spark_environment(java, spec.full_speed),
-            master_port=ports.take(),
-            master_ui_port=ports.take(),
-            worker_port=ports.take(),
-            worker_ui_port=ports.take(),
-            connect_port=ports.take() if spec.spark_connect else None,
+            master_port=ports.next_port(),
+            master_ui_port=ports.next_port(),
+            worker_port=ports.next_port(),
+            worker_ui_port=ports.next_port(),
+            connect_port=ports.next_port() if spec.spark_connect else None,
             cores=2 if spec.mirror else 1,
         )
     if spec.mirror:
@@ -212,14 +225,14 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             security=blueprint.security_variables(),
             zookeeper_security=zookeeper_security,
             master=None if blueprint.spark is None else blueprint.spark.master,
-            driver_port=ports.take(),
+            driver_port=ports.next_port(),
         )
     if spec.airflow:
         blueprint.airflow = AirflowSettings(
             home=layout.home("airflow"),
-            port=ports.take(),
-            worker_log_port=ports.take(),
-            triggerer_log_port=ports.take(),
+            port=ports.next_port(),
+            worker_log_port=ports.next_port(),
+            triggerer_log_port=ports.next_port(),
             zookeeper_port=blueprint.zookeeper.port,
             zookeeper_root=ZOOKEEPER_ROOT,
             service_user=SERVICE_USER,
@@ -262,8 +275,8 @@ def _gateway(number: int, blueprint: Blueprint) -> GatewayPart:
     return GatewayPart(
         number=number,
         home=blueprint.layout.home(f"gateway/{number}"),
-        port=ports.take(),
-        http_port=ports.take(),
+        port=ports.next_port(),
+        http_port=ports.next_port(),
         first_node_port=ports.take_range(node_ports * spec.workers),
         node_ports=node_ports,
         zookeeper=blueprint.zookeeper.address,

@@ -55,8 +55,8 @@ def spark_archive(jars: Path, java: Java, spark: Mapping[str, str]) -> Path | No
         program.write_text(_SESSION, "utf-8")
         options = {"SPARK_SUBMIT_OPTS": " ".join((*SHORT_LIVED, *flags))}
         submit = str(Path(spark["SPARK_HOME"]) / "bin" / "spark-submit")
-        asked = ("--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
-        _run(PartProgram(("bash", submit, *asked), {**spark, **options}, home))
+        arguments = ("--master", "local[1]", "--conf", "spark.ui.enabled=false", str(program))
+        _run(PartProgram(("bash", submit, *arguments), {**spark, **options}, home))
 
     return _made("spark", jars, java, run)
 
@@ -118,7 +118,7 @@ def _of_java(java: Java, archive: Path) -> tuple[str, ...]:
 def _record(version: str, jars: Path, java: Java, home: Path, flags: tuple[str, ...]) -> None:
     """Start a broker, wait for an answer, and end it, in a folder of its own."""
     with closing(claim()) as ports:
-        address = BrokerAddress(1, ports.take(), ports.take())
+        address = BrokerAddress(1, ports.next_port(), ports.next_port())
         cluster = KafkaCluster("classes", version, new_cluster_id(), (address,), service_password=None)
         broker = BrokerPart(cluster, address, home / "broker", jars, java, full_speed=False)
         for command in broker.prepare():
@@ -139,8 +139,8 @@ def _record(version: str, jars: Path, java: Java, home: Path, flags: tuple[str, 
                 process.terminate()
                 process.wait(_END_S)
             except (PartNotReadyError, subprocess.TimeoutExpired) as error:
-                said = "\n".join((home / "log").read_text("utf-8", "replace").splitlines()[-20:])
-                raise StackError(f"Kafka {version} did not start or end ({error}). It said last:\n{said}") from error
+                tail = "\n".join((home / "log").read_text("utf-8", "replace").splitlines()[-20:])
+                raise StackError(f"Kafka {version} did not start or end ({error}). It said last:\n{tail}") from error
             finally:
                 process.kill()
                 process.wait()

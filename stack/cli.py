@@ -121,10 +121,12 @@ def _show(document: dict[str, Any]) -> None:
     for column in ("part", "what", "address"):
         table.add_column(column, overflow="fold")
     table.add_row("zookeeper", "", document["zookeeper"])
-    for name, one in document["clusters"].items():
-        table.add_row(f"cluster/{name}", f"Kafka {one['version']}", one["bootstrap"])
-    for number, one in enumerate(document["gateways"], 1):
-        table.add_row(f"gateway/{number}", f"{one['id']}, pid {one['pid']}", f"{one['bootstrap']}  {one['http']}")
+    for name, cluster in document["clusters"].items():
+        table.add_row(f"cluster/{name}", f"Kafka {cluster['version']}", cluster["bootstrap"])
+    for number, cluster in enumerate(document["gateways"], 1):
+        table.add_row(
+            f"gateway/{number}", f"{cluster['id']}, pid {cluster['pid']}", f"{cluster['bootstrap']}  {cluster['http']}"
+        )
     if document["bootstrap"]:
         table.add_row("clients", "bootstrap servers", document["bootstrap"])
     for user, password in document["users"].items():
@@ -132,14 +134,14 @@ def _show(document: dict[str, Any]) -> None:
     if document["tls"]:
         table.add_row("tls", "certificate of its authority", document["tls"]["ca_file"])
     if document["platform"]:
-        one = document["platform"]
-        table.add_row("platform", f"operator's token {one['operator_token']}", one["url"])
+        cluster = document["platform"]
+        table.add_row("platform", f"operator's token {cluster['operator_token']}", cluster["url"])
     if document["airflow"]:
-        one = document["airflow"]
-        table.add_row("airflow", f"user {one['user']}, password {one['password']}", one["url"])
+        cluster = document["airflow"]
+        table.add_row("airflow", f"user {cluster['user']}, password {cluster['password']}", cluster["url"])
     if document["spark"]:
-        one = document["spark"]
-        table.add_row("spark", one["ui"], "  ".join(filter(None, (one["master"], one["connect"]))))
+        cluster = document["spark"]
+        table.add_row("spark", cluster["ui"], "  ".join(filter(None, (cluster["master"], cluster["connect"]))))
     Console().print(table)
 
 
@@ -174,9 +176,9 @@ def _show_parts(parts: list[dict[str, Any]], as_json: bool) -> None:
     table = Table()
     for column in ("part", "state", "pid", "port", "uptime_s"):
         table.add_column(column)
-    for one in parts:
+    for part in parts:
         table.add_row(
-            *("" if one[key] is None else str(one[key]) for key in ("part", "state", "pid", "port", "uptime_s"))
+            *("" if part[key] is None else str(part[key]) for key in ("part", "state", "pid", "port", "uptime_s"))
         )
     Console().print(table)
 

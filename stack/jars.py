@@ -124,20 +124,21 @@ def fetch(modules: Iterable[Module], target: Path, java: Java) -> None:
     output = ""
     for _round in range(2):
         dependencies = [
-            f"<dependency org={quoteattr(one.organisation)} name={quoteattr(one.name)} rev={quoteattr(one.revision)}"
+            f"<dependency org={quoteattr(module.organisation)} name={quoteattr(module.name)} "
+            f"rev={quoteattr(module.revision)}"
             ' transitive="false" conf="jars-&gt;*"/>'
-            for one in missing
+            for module in missing
         ]
         work = target / ".ivy"
         output = _ivy(dependencies, work, str(target / "[organisation].[artifact]-[revision].[ext]"), False, java)
         shutil.rmtree(work, ignore_errors=True)
-        missing = [one for one in missing if not (target / one.jar).exists()]
+        missing = [module for module in missing if not (target / module.jar).exists()]
         if not missing:
             return
-    said = "\n".join(output.splitlines()[-20:])
+    tail = "\n".join(output.splitlines()[-20:])
     raise StackError(
         f"{missing[0].jar} did not arrive ({len(missing)} jars are missing). Is the package registry reachable, and"
-        f" does SSL_CERT_FILE name the authorities that this network needs? Then start again. Ivy said last:\n{said}"
+        f" does SSL_CERT_FILE name the authorities that this network needs? Then start again. Ivy said last:\n{tail}"
     )
 
 

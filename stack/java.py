@@ -23,7 +23,7 @@ class Java:
     """A Java installation and its origin."""
 
     home: Path
-    found: str
+    location: str
 
     @property
     def binary(self) -> str:

@@ -83,13 +83,14 @@ def start(spec: StackSpec, root: Path | None, owner_pid: int | None, say: Callab
         raise
     if document is None:
         _let_go(supervisor)
-        said = (
+        output = (
             "\n".join(layout.supervisor_log.read_text("utf-8", "replace").splitlines()[-20:])
             if layout.root.exists()
             else ""
         )
         raise StackError(
-            f"the supervisor ended before the stack was ready. It said last:\n{said}\nIts log: {layout.supervisor_log}"
+            f"the supervisor ended before the stack was ready. It said last:\n{output}\nIts log: "
+            f"{layout.supervisor_log}"
         )
     return StartedStack(layout.root, document, supervisor)
 

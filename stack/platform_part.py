@@ -69,9 +69,9 @@ class PlatformPart:
             for user, password in self.users.items()
         ]
         with Platform.open(self.database) as registry:
-            known = [user for user in users if registry.read.find("users", user.key) is None]
-            if known:
-                registry.apply([put(user) for user in known], OPERATOR, "users of the stack")
+            entries = [user for user in users if registry.read.find("users", user.key) is None]
+            if entries:
+                registry.apply([put(user) for user in entries], OPERATOR, "users of the stack")
         return ()
 
     @property

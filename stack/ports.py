@@ -36,7 +36,7 @@ class PortBlock:
     singles: int = 0
     ranged: int = SINGLE_PORTS
 
-    def take(self) -> int:
+    def next_port(self) -> int:
         if self.singles == SINGLE_PORTS:
             raise StackError(
                 f"a stack has {SINGLE_PORTS} ports for its parts, and this one asks for more: use fewer parts"

@@ -54,8 +54,8 @@ def _status(pid: int) -> _Status | None:
 
 
 def _all() -> list[_Status]:
-    found = (_status(int(entry)) for entry in os.listdir("/proc") if entry.isdigit())
-    return [status for status in found if status is not None and status.state != "Z"]
+    statuses = (_status(int(entry)) for entry in os.listdir("/proc") if entry.isdigit())
+    return [status for status in statuses if status is not None and status.state != "Z"]
 
 
 def identity(pid: int) -> ProcessIdentity | None:

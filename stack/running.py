@@ -189,8 +189,8 @@ class RunningPart:
     def _death(self, what: str, code: int | None) -> StackError:
         lines = self.log.read_text("utf-8", "replace").splitlines()[-_LAST_LINES:] if self.log.exists() else []
         ending = f" ({_ending(code)})" if code is not None else ""
-        said = "\n".join(f"  | {line}" for line in lines) or "  | (nothing)"
-        return StackError(f"{self.part.name} {what}{ending}. It said last:\n{said}\nAll of it: {self.log}")
+        output = "\n".join(f"  | {line}" for line in lines) or "  | (nothing)"
+        return StackError(f"{self.part.name} {what}{ending}. It said last:\n{output}\nAll of it: {self.log}")
 
 
 def _ending(code: int | None) -> str:

@@ -41,7 +41,7 @@ def spark_java(java: Java) -> Java:
             file.write(script)
         os.chmod(unfinished, 0o755)
         os.replace(unfinished, program)
-    return Java(home, f"{java.found}, without {_MODULE}")
+    return Java(home, f"{java.location}, without {_MODULE}")
 
 
 def spark_environment(java: Java, full_speed: bool = False) -> dict[str, str]:

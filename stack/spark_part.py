@@ -116,7 +116,7 @@ class WorkerPart(SparkPart):
         """The master knows this process: its predecessor had another id."""
         mine = get_json(f"http://{LOOPBACK}:{self.settings.worker_ui_port}/json/").get("id")
         workers = get_json(f"{self.settings.ui}/json/").get("workers", ())
-        if not any(one["id"] == mine and one["state"] == "ALIVE" for one in workers):
+        if not any(worker["id"] == mine and worker["state"] == "ALIVE" for worker in workers):
             raise PartNotReadyError(f"{self.name} is not registered yet")
 
 

@@ -150,7 +150,7 @@ class Supervisor:
                 await event.wait()
 
     def _sessions(self) -> dict[str, int]:
-        return {name: one.identity.pid for name, one in self.parts.items() if one.identity is not None}
+        return {name: part.identity.pid for name, part in self.parts.items() if part.identity is not None}
 
     def document(self) -> dict[str, Any]:
         assert self.blueprint is not None
@@ -163,14 +163,17 @@ class Supervisor:
     def _record(self) -> None:
         """Record the processes for `down`, in case no supervisor answers."""
         sessions = [running.identity for running in self.parts.values() if running.identity is not None]
-        _write_private(self.layout.processes, [[one.pid, one.start_ticks] for one in sessions])
+        _write_private(
+            self.layout.processes,
+            [[process_identity.pid, process_identity.start_ticks] for process_identity in sessions],
+        )
         if self.layout.document.exists():
             self._write_document()
 
     async def _end_all(self) -> None:
         """End clients of ZooKeeper and Kafka first. Servers whose data is deleted need no graceful end."""
-        servers = [one for name, one in self.parts.items() if matches(name, "zookeeper") or matches(name, "cluster")]
-        others = [one for one in self.parts.values() if one not in servers]
+        servers = [part for name, part in self.parts.items() if matches(name, "zookeeper") or matches(name, "cluster")]
+        others = [part for part in self.parts.values() if part not in servers]
         await asyncio.gather(*(running.end(_END_GRACE_S) for running in others))
         await asyncio.gather(*(running.end(_END_GRACE_S) if self.keep else running.kill() for running in servers))
 

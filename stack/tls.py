@@ -71,7 +71,7 @@ class StackTls:
         return {
             "ca_file": str(self.authority),
             "clients": {
-                user: {"certificate_file": str(one.certificate), "key_file": str(one.key)}
-                for user, one in self.clients.items()
+                user: {"certificate_file": str(certificate.certificate), "key_file": str(certificate.key)}
+                for user, certificate in self.clients.items()
             },
         }

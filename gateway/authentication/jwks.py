@@ -4,7 +4,7 @@ A thread reads them again and again: no login waits for a server that is away, a
 meanwhile. An unknown key id triggers a read at once, though not more often than every few seconds, whatever clients
 send.
 
-`jwt.PyJWKClient` reads keys too, but inside the login that asks for one, behind one lock. Its answer has no bound, its
+`jwt.PyJWKClient` reads keys too, but inside the login that asks for one, under one lock. Its answer has no bound, its
 pause after an unknown key id begins with a successful read only, and keys that have expired are gone while the issuer
 is away: then every login waits for its own request. It reads no file either.
 """

@@ -40,7 +40,7 @@ def _with_keys(user: str, account: LoginAccount, mechanisms: tuple[str, ...], ph
     if account.password is None:
         return account
     like = {mechanism: phantoms.key(mechanism, user) for mechanism in mechanisms}
-    keys = {name: scram_key(name, account.password, one.salt, one.iterations) for name, one in like.items()}
+    keys = {name: scram_key(name, account.password, key.salt, key.iterations) for name, key in like.items()}
     return LoginAccount(account.password, keys)
 
 

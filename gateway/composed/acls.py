@@ -100,19 +100,19 @@ def _created(context: Context, request: Message) -> Handler:
 def _deleted(context: Context, request: Message) -> Handler:
     results: list[Message] = [OK | {"matching_acls": []} for _ in request["filters"]]
     wanted: dict[int, RuleFilter] = {}
-    for place, asked in enumerate(request["filters"]):
+    for place, filter_ in enumerate(request["filters"]):
         try:
-            found = _filter(asked)
+            rule_filter = _filter(filter_)
         except AccessRuleError as error:
             results[place] = _invalid(error) | {"matching_acls": []}
             continue
-        if found is not None:
-            wanted[place] = found
+        if rule_filter is not None:
+            wanted[place] = rule_filter
     if wanted:
         outcomes: list[DeletedRules] = yield DeleteRules(context.user, tuple(wanted.values()))
         for place, outcome in zip(wanted, outcomes, strict=True):
             gone = [OK | _resource(rule) | _entry(rule) for rule in outcome.rules]
-            results[place] = outcome.said | {"matching_acls": gone}
+            results[place] = outcome.status | {"matching_acls": gone}
     return {"filter_results": results}
 
 
@@ -126,19 +126,19 @@ def _fixed_answer(answer: Message) -> Handler:
     yield ()
 
 
-def _described(rights: Rights, asked: Message) -> Handler:
-    if len(rights) > MAX_RULES and asked["principal_filter"] is None:
+def _described(rights: Rights, request: Message) -> Handler:
+    if len(rights) > MAX_RULES and request["principal_filter"] is None:
         why = f"there are {len(rights)} rules; more than {MAX_RULES} are listed for one principal only: name one"
         return failed(ErrorCode.INVALID_REQUEST, why) | {"resources": []}
     try:
-        found = _filter(asked)
+        rule_filter = _filter(request)
     except AccessRuleError as error:
         return _invalid(error) | {"resources": []}
     if len(rights) > MANY_RULES:
         yield Long()
     resources: dict[tuple[int, str, int], Message] = {}
-    for rule in rights.rules(asked["principal_filter"]) if found is not None else ():
-        if found is not None and found.describes(rule):
+    for rule in rights.rules(request["principal_filter"]) if rule_filter is not None else ():
+        if rule_filter is not None and rule_filter.describes(rule):
             place = (rule.resource_type, rule.name, rule.pattern)
             resources.setdefault(place, _resource(rule) | {"acls": []})["acls"].append(_entry(rule))
     return OK | {"resources": list(resources.values())}
@@ -228,20 +228,20 @@ def _passed_on_each(
     context: Context,
     api_key: int,
     request: Message,
-    asked: str,
+    request_list: str,
     answered: str,
     fields: tuple[str, ...],
     more: Message,
 ) -> Handler:
     """Asks the user's cluster for all elements except those on which its brokers close the connection.
 
-    :param asked: name of the request's list.
+    :param request_list: name of the request's list.
     :param answered: name of the answer's list.
     :param more: fields of an answer beside the error.
     """
     results: dict[int, Message] = {}
     sent: list[int] = []
-    for place, one in enumerate(request[asked]):
+    for place, one in enumerate(request[request_list]):
         try:
             _demand_known(one, fields)
             sent.append(place)
@@ -249,7 +249,7 @@ def _passed_on_each(
             results[place] = _invalid(error) | more
     answer: Message = {}
     if sent or not results:
-        passed = request | {asked: [request[asked][place] for place in sent]}
+        passed = request | {request_list: [request[request_list][place] for place in sent]}
         reply = yield from _ask(context, api_key, Controller(), passed)
         if isinstance(reply, dict):
             answer = reply

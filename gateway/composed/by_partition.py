@@ -95,7 +95,7 @@ def split(context: Context, wanted: Iterable[NamedPartition]) -> tuple[list[Name
 def to_leaders(
     context: Context,
     shape: RequestShape,
-    asked: Iterable[NamedPartition],
+    keys: Iterable[NamedPartition],
     wanted: Mapping[NamedPartition, Message],
     more: Message,
     *,
@@ -104,12 +104,12 @@ def to_leaders(
     """Asks the leader of each partition: with `by_port` in the cluster of the client's port, else in the topic's.
     Partitions that cannot be asked have an error instead.
 
-    :param asked: some of the `wanted` partitions.
+    :param keys: some of the `wanted` partitions.
     :param more: fields of each request beside its topics.
     """
     outcomes: Outcomes = {}
     replicas: dict[NamedPartition, ClusterPartition] = {}
-    for key in asked:
+    for key in keys:
         if context.view.concealed(key[0]):
             outcomes[key] = shape.result(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
@@ -227,11 +227,11 @@ def _ask(context: Context, queries: Mapping[Query, None]) -> Asking[dict[Query, 
     answers, absent = yield from ask_leaders(
         context, LIST_OFFSETS, replicas, message, lambda q: (q.timestamp, q.isolation)
     )
-    found = {
+    log_answers = {
         query: LogAnswer(answer["error_code"], answer["timestamp"], answer["offset"])
         for query, answer in answers.items()
     }
-    return {query: found.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
+    return {query: log_answers.get(query) or (_ABSENT if query.replica in absent else _AWAY) for query in queries}
 
 
 def failed(context: Context, key: Partition, error: int) -> int:

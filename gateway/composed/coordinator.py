@@ -34,7 +34,7 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
     broker = (cluster, found["node_id"])
     nodes: Mapping[BrokerKey, NodeAddress] = yield NeedNodes((broker,))
     node = nodes[broker]
-    if kind == _TRANSACTION and context.letting_go.sends_away(context.identity.user, key, context.now):
+    if kind == _TRANSACTION and context.coordinator_release.sends_away(context.identity.user, key, context.now):
         node = node._replace(node_id=UNLISTED + node.node_id)
     return node._asdict() | {"error_code": 0, "error_message": None}
 

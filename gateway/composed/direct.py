@@ -32,12 +32,13 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     if cluster is None or places.masked(context, cluster):
         return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
     here = names if names is None else [name for name in dict.fromkeys(names) if _served(context, name, cluster)]
-    known = context.topology.clusters.get(cluster)
-    if places.know_much(context, (known.topics if known is not None else ()) if here is None else here):
+    topology = context.topology.clusters.get(cluster)
+    if places.know_much(context, (topology.topics if topology is not None else ()) if here is None else here):
         yield Long()
     answer = yield from _ask(context, request, cluster, here)
     found = [
-        topic | {"partitions": [one | places.NO_EPOCH for one in topic["partitions"]]} for topic in answer["topics"]
+        topic | {"partitions": [partition | places.NO_EPOCH for partition in topic["partitions"]]}
+        for topic in answer["topics"]
     ]
     if names is None:
         return answer | {"topics": [topic for topic in found if _served(context, topic["name"], cluster)]}
@@ -90,19 +91,21 @@ def _ask(context: Context, request: Message, cluster: str, names: list[str] | No
     return found | {"brokers": list(found["brokers"])}
 
 
-def _last_known(found: ClusterTopology | None, names: Iterable[str] | None) -> Message:
-    if found is None:
+def _last_known(topology: ClusterTopology | None, names: Iterable[str] | None) -> Message:
+    if topology is None:
         return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
-    wanted = found.topics if names is None else names
+    wanted = topology.topics if names is None else names
     return {
-        "brokers": [{"node_id": n, "host": h, "port": p, "rack": None} for n, (h, p) in sorted(found.brokers.items())],
-        "controller_id": min(found.brokers, default=-1),
-        "topics": [_last_topic(name, found) for name in wanted],
+        "brokers": [
+            {"node_id": n, "host": h, "port": p, "rack": None} for n, (h, p) in sorted(topology.brokers.items())
+        ],
+        "controller_id": min(topology.brokers, default=-1),
+        "topics": [_last_topic(name, topology) for name in wanted],
     }
 
 
-def _last_topic(name: str, found: ClusterTopology) -> Message:
-    leaders = found.topics.get(name)
+def _last_topic(name: str, topology: ClusterTopology) -> Message:
+    leaders = topology.topics.get(name)
     if leaders is None:
         return _error(name, _LATER)
     partitions = []
@@ -116,10 +119,10 @@ def _last_topic(name: str, found: ClusterTopology) -> Message:
 
 def _last_coordinator(context: Context, cluster: str, group: str) -> Message:
     broker = context.topology.last_coordinator(cluster, group)
-    found = context.topology.clusters.get(cluster)
-    if broker is None or found is None or broker not in found.brokers:
+    topology = context.topology.clusters.get(cluster)
+    if broker is None or topology is None or broker not in topology.brokers:
         return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, f"cluster {cluster} does not answer")
-    host, port = found.brokers[broker]
+    host, port = topology.brokers[broker]
     return {"error_code": 0, "error_message": None, "node_id": broker, "host": host, "port": port}
 
 

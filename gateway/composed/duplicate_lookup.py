@@ -28,16 +28,18 @@ TAIL = 10_000
 ASK_MS = 2_000
 
 
-def recall(wanted: EarlierBatch, stays: Sequence[Extent], leader: Callable[[str], int | None]) -> Asking[int | None]:
+def recall(
+    wanted: EarlierBatch, earlier_extents: Sequence[Extent], leader: Callable[[str], int | None]
+) -> Asking[int | None]:
     """The client offset of the batch's first record; None if it was not found within the bounds.
 
-    :param stays: extents of the earlier writer epochs, in order; the last one is searched first.
+    :param earlier_extents: extents of the earlier writer epochs, in order; the last one is searched first.
     :param leader: cluster → the broker there that leads the partition.
     :raises ClusterUnavailableError: the result is not known now.
     """
     budget = [MAX_FETCHES]
     tails: list[tuple[_Log, int, int]] = []
-    for extent in reversed(stays):
+    for extent in reversed(earlier_extents):
         end = extent.physical_end
         if extent.ignored or end is None:
             continue
@@ -84,8 +86,8 @@ class _Log:
         at = start
         while at < stop and budget[0] > 0:
             budget[0] -= 1
-            asked = fetch_partition((self.wanted.topic.decode(), self.wanted.partition), at, BYTES_PER_FETCH)
-            code, part = fetched_partition((yield from self._ask(ApiKey.FETCH, asked)))
+            request = fetch_partition((self.wanted.topic.decode(), self.wanted.partition), at, BYTES_PER_FETCH)
+            code, part = fetched_partition((yield from self._ask(ApiKey.FETCH, request)))
             if code == ErrorCode.OFFSET_OUT_OF_RANGE:
                 return None  # retention has removed it
             self._demand(code)
@@ -105,7 +107,7 @@ class _Log:
 
     def _is_it(self, batch: Batch) -> bool:
         wanted = self.wanted
-        producer_id = upstream_id(wanted.producer_id, self.extent.term)
+        producer_id = upstream_id(wanted.producer_id, self.extent.writer_epoch)
         # Compaction removes records from a batch, and keeps its offsets.
         found = (batch.producer_id, batch.producer_epoch, batch.base_sequence, batch.last_offset_delta + 1)
         return found == (producer_id, wanted.epoch, wanted.sequence, wanted.records)

@@ -169,8 +169,8 @@ class _EndRequest:
         return Ask(self._cluster, Coordinator("transaction", self._name), key, message)
 
     def _describes(self) -> bool:
-        known = self._context.topology.clusters.get(self._cluster)
-        return known is None or not known.api_versions or ApiKey.DESCRIBE_TRANSACTIONS in known.api_versions
+        topology = self._context.topology.clusters.get(self._cluster)
+        return topology is None or not topology.api_versions or ApiKey.DESCRIBE_TRANSACTIONS in topology.api_versions
 
     # -- what the maps say ----------------------------------------------------------------------------------------
 
@@ -196,13 +196,13 @@ class _EndRequest:
             if places.written_in(self._context, topic, partition) in (self._cluster, None):
                 return False
             extents = places.extents(self._context, topic, partition)
-            if all(one.cluster != self._cluster or one.ignored for one in extents):
+            if all(extent.cluster != self._cluster or extent.ignored for extent in extents):
                 return True
         return partition in self._read_there(topic)
 
     def _read_there(self, topic: str) -> Mapping[int, Mapping[int, tuple[int, int]]]:
-        known = self._context.view.sequences.get(topic)
-        return {} if known is None else known.left_by_force.get(self._cluster, {})
+        sequences = self._context.view.sequences.get(topic)
+        return {} if sequences is None else sequences.left_by_force.get(self._cluster, {})
 
     def _leaves(self, topic: str) -> bool:
         fence = places.document(self._context, topic).fence

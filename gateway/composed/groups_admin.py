@@ -124,8 +124,8 @@ def offset_delete(context: Context, version: int, request: Message) -> Handler:
     if places.group_fence(context, group):
         return {"error_code": places.GROUP_FENCED, "topics": []}
 
-    def ask(asked: Iterable[_Where]) -> Asking[dict[_Where, Message]]:
-        asks = {place: Ask(place[0], Coordinator("group", group), ApiKey.OFFSET_DELETE, request) for place in asked}
+    def ask(entries: Iterable[_Where]) -> Asking[dict[_Where, Message]]:
+        asks = {place: Ask(place[0], Coordinator("group", group), ApiKey.OFFSET_DELETE, request) for place in entries}
         replies = yield from ask_each(asks)
         return {
             place: _no_offsets(_AWAY) if isinstance(reply, ClusterUnavailableError) else reply
@@ -214,16 +214,16 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     """
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
     reply = yield from places.ask_port(context, ApiKey.LIST_GROUPS, filters, "groups", _AWAY)
-    left = yield from _left_behind(
+    left = yield from _copied_elsewhere(
         context, context.port_cluster or "", [group["group_id"] for group in reply["groups"]]
     )
     return reply | {"groups": [group for group in reply["groups"] if group["group_id"] not in left]}
 
 
-def _left_behind(context: Context, here: str, groups: Iterable[str]) -> Asking[set[str]]:
+def _copied_elsewhere(context: Context, here: str, groups: Iterable[str]) -> Asking[set[str]]:
     """Groups in a cluster whose copy in another cluster counts.
 
-    A move leaves the old copy behind, and bindings tell the copies apart. The client that lists often belongs to
+    A move leaves the old copy in the origin, and bindings tell the copies apart. The client that lists often belongs to
     another user than the group, so a single copy counts wherever it is.
     """
     bound = {group: places.group_cluster(context, group) for group in groups}

@@ -87,9 +87,9 @@ class DeleteRules:
 
 
 class DeletedRules(NamedTuple):
-    """:ivar said: {error_code, error_message}."""
+    """:ivar status: {error_code, error_message}."""
 
-    said: Message
+    status: Message
     rules: tuple[AccessRule, ...] = ()
 
 
@@ -160,7 +160,7 @@ class Context:
     """Known copies of mirrors."""
     now: float = 0.0
     """Seconds on the gateway's clock."""
-    letting_go: CoordinatorRelease = field(default_factory=CoordinatorRelease)
+    coordinator_release: CoordinatorRelease = field(default_factory=CoordinatorRelease)
     """State about gateways that have gone."""
     rights: Rights | None = None
     """Rights of users; None: each client may do everything."""

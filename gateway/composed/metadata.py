@@ -105,11 +105,11 @@ def _all_topics(context: Context, request: Message) -> _Choosing:
 
 def _named_topics(context: Context, request: Message, names: list[str]) -> _Choosing:
     usable = places.usable(context)
-    asked = {name: _describing(context, name) for name in names}
-    new = [name for name, clusters in asked.items() if clusters is None]
+    describing = {name: _describing(context, name) for name in names}
+    new = [name for name, clusters in describing.items() if clusters is None]
     # A topic that the topology lacks is looked up everywhere before it is created. It comes last, as it was not looked
     # up yet.
-    order = sorted(asked.items(), key=lambda item: item[1] is None)
+    order = sorted(describing.items(), key=lambda item: item[1] is None)
     wanted = grouped((c, name) for name, clusters in order for c in usable if clusters is None or c in clusters)
     replies = yield from _ask(request, wanted)
     seen, found = _see(replies), places.holders(replies)
@@ -205,9 +205,9 @@ def _choose(context: Context, name: str, cluster: str | None, seen: _ClusterAnsw
 def _last_known(context: Context, cluster: str, name: str) -> Message | None:
     """A topic of a cluster that does not describe it: its last known state there, with the partitions of its map. None:
     it was never seen, and has no map."""
-    found = context.topology.clusters.get(cluster)
+    topology = context.topology.clusters.get(cluster)
     leaders = dict.fromkeys(places.document(context, name).partitions, _NO_LEADER)
-    leaders |= found.topics.get(name, {}) if found is not None else {}
+    leaders |= topology.topics.get(name, {}) if topology is not None else {}
     if not leaders:
         return None
     partitions = []

@@ -94,25 +94,25 @@ def _client_offset(
 
     :param reads: True if the log ends for the client at the end of the copy that it reads.
     """
-    stays = [
+    extents = [
         (extent, ClusterPartition(extent.cluster, *key))
         for extent in places.extents(context, *key)
         if not extent.ignored
     ]
     # While the last cut lies ahead, the extent before it may still grow.
     ahead = places.document(context, key[0]).crosses(key[1])
-    if not stays:
+    if not extents:
         return _known(LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
         if reads and (copy := places.read_copy(context, *key)) is not None:
             return _known(LogAnswer(0, -1, copy.end))
-        found = _latest(stays[-2:] if ahead else stays[-1:], isolation)
+        found = _latest(extents[-2:] if ahead else extents[-1:], isolation)
     elif timestamp == EARLIEST:
-        found = _earliest(stays, ahead)
+        found = _earliest(extents, ahead)
     elif timestamp == MAX_TIMESTAMP:
-        found = _largest_timestamp(stays)
+        found = _largest_timestamp(extents)
     else:
-        found = _at_time(stays, timestamp, isolation)
+        found = _at_time(extents, timestamp, isolation)
     return _of_partition(context, key, found)
 
 
@@ -126,14 +126,14 @@ def _known(answer: LogAnswer) -> Inquiry[LogAnswer]:
     yield ()
 
 
-def _each(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
-    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in stays)
-    return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in stays]
+def _each(extents: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
+    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in extents)
+    return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in extents]
 
 
-def _latest(stays: _Stays, isolation: int) -> Inquiry[LogAnswer]:
+def _latest(extents: _Stays, isolation: int) -> Inquiry[LogAnswer]:
     """The end of the last extent; of two, the origin's until its log has reached the cut, the target's from then on."""
-    for extent, log_end in (yield from _each(stays, LATEST, isolation)):
+    for extent, log_end in (yield from _each(extents, LATEST, isolation)):
         if log_end.error:
             return log_end
         # Before the first record of this stay the log ends at its base, or below if a transaction was left open.
@@ -143,9 +143,9 @@ def _latest(stays: _Stays, isolation: int) -> Inquiry[LogAnswer]:
     return latest
 
 
-def _earliest(stays: _Stays, ahead: bool) -> Inquiry[LogAnswer]:
-    closed, (extent, replica) = stays[:-1], stays[-1]
-    found = yield (*(Query(r, EARLIEST) for _, r in stays), *(Query(r, LATEST) for _, r in closed))
+def _earliest(extents: _Stays, ahead: bool) -> Inquiry[LogAnswer]:
+    closed, (extent, replica) = extents[:-1], extents[-1]
+    found = yield (*(Query(r, EARLIEST) for _, r in extents), *(Query(r, LATEST) for _, r in closed))
     for older, place in closed:
         start, log_end, end = found[Query(place, EARLIEST)], found[Query(place, LATEST)], older.physical_end
         if start.error or log_end.error:
@@ -158,8 +158,8 @@ def _earliest(stays: _Stays, ahead: bool) -> Inquiry[LogAnswer]:
     return start if start.error else LogAnswer(0, -1, extent.clip(start.offset))
 
 
-def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
-    for extent, answer in (yield from _each(stays, timestamp, isolation)):
+def _at_time(extents: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
+    for extent, answer in (yield from _each(extents, timestamp, isolation)):
         if answer.error:
             return answer
         end = extent.physical_end
@@ -170,9 +170,9 @@ def _at_time(stays: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer
     return _NOTHING
 
 
-def _largest_timestamp(stays: _Stays) -> Inquiry[LogAnswer]:
+def _largest_timestamp(extents: _Stays) -> Inquiry[LogAnswer]:
     best = _NOTHING
-    for extent, answer in (yield from _each(stays, MAX_TIMESTAMP, READ_UNCOMMITTED)):
+    for extent, answer in (yield from _each(extents, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:
             return answer
         if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:

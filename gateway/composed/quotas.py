@@ -147,8 +147,8 @@ def _entity(context: Context, parts: list[Message], of_topics: Mapping[str, Quot
 def _of_topics(context: Context) -> dict[str, QuotaEntity]:
     """Quotas of users in topics, by their names below `clients`; of two with one name the first."""
     limits = context.quotas.limits if context.quotas is not None else ()
-    found = [entity for entity in limits if entity.topic is not None]
-    return {f"{entity.user}.{entity.topic}": entity for entity in reversed(found)}
+    entities = [entity for entity in limits if entity.topic is not None]
+    return {f"{entity.user}.{entity.topic}": entity for entity in reversed(entities)}
 
 
 def _below_clients(context: Context, name: str, of_topics: Mapping[str, QuotaEntity]) -> QuotaEntity:

@@ -91,10 +91,10 @@ def _growth(context: Context, topic: Message) -> int:
 def _too_many(context: Context, partitions: int) -> _Refused | None:
     """The refusal of too many partitions. Controllers before Kafka 4 try to create them, even when they only validate,
     and run out of memory."""
-    most = context.limits.max_created_partitions
-    if partitions <= most:
+    limit = context.limits.max_created_partitions
+    if partitions <= limit:
         return None
-    why = f"{partitions} new partitions in one request, {most} at most: ask for fewer at once"
+    why = f"{partitions} new partitions in one request, {limit} at most: ask for fewer at once"
     return _Refused(ErrorCode.INVALID_PARTITIONS, why)
 
 
@@ -138,7 +138,10 @@ def delete_topics(context: Context, version: int, request: Message) -> Handler:
         result = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
         outcomes = dict(zip(moved, result, strict=False))
         late = {"error_code": AWAY, "error_message": f"{MAX_MOVED} moved topics are deleted at a time; ask again"}
-        responses = [one | outcomes.get(one["name"], late) if one["name"] in moved else one for one in responses]
+        responses = [
+            response | outcomes.get(response["name"], late) if response["name"] in moved else response
+            for response in responses
+        ]
     return {"responses": responses}
 
 
@@ -166,21 +169,25 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     standby does not have would have no copy.
     """
     too_many = _too_many(context, sum(_growth(context, topic) for topic in request["topics"]))
-    behind = {} if too_many else (yield from _grow_standbys(context, request))
+    ungrown = {} if too_many else (yield from _grow_standbys(context, request))
 
     def place(topic: Message) -> _Placed | _Refused:
         if too_many:
             return too_many
-        if topic["name"] in behind:
-            return behind[topic["name"]]
+        if topic["name"] in ungrown:
+            return ungrown[topic["name"]]
         document = places.document(context, topic["name"])
         cluster = _cluster(context, topic["name"], _mover(document))
         return _assigned(context, cluster, topic) if isinstance(cluster, str) else cluster
 
     results = yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", place)
-    left = {one["name"] for one in results if places.may_have_left(context, one["name"])}
+    left = {result["name"] for result in results if places.may_have_left(context, result["name"])}
     again = "topic {} is being moved; try again when that has ended"
-    return {"results": [_result(n, AWAY, again.format(n)) if (n := one["name"]) in left else one for one in results]}
+    return {
+        "results": [
+            _result(n, AWAY, again.format(n)) if (n := result["name"]) in left else result for result in results
+        ]
+    }
 
 
 def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refused]]:
@@ -277,7 +284,7 @@ def _unseen(context: Context) -> list[str]:
     return sorted(
         name
         for name, cluster in context.view.clusters.items()
-        if not cluster.masked and (name not in clusters or not clusters[name].known)
+        if not cluster.masked and (name not in clusters or not clusters[name].ever_reached)
     )
 
 

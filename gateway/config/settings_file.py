@@ -24,7 +24,7 @@ class _Type(NamedTuple):
     """:ivar named: the normal form of a name; raises ValueError if it is none."""
 
     named: Callable[[str], str]
-    most: int
+    maximum: int
 
 
 def _plain(name: str) -> str:
@@ -67,8 +67,8 @@ def _values(name: str, kind: _Type, values: Any, faults: list[str]) -> Iterator[
         except ValueError as error:
             faults.append(f"{name}: {_short(key)}: {error}; correct it")
             continue
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= kind.most:
-            faults.append(f"{name}: {_short(key)}: {_short(value)}: give a whole number from 1 to {kind.most}")
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= kind.maximum:
+            faults.append(f"{name}: {_short(key)}: {_short(value)}: give a whole number from 1 to {kind.maximum}")
             continue
         yield named, value
 

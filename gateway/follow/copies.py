@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 
-from gateway.model.copies import Copies, told_of
+from gateway.model.copies import Copies, merged_reports
 from ha_core.model import MirrorCopies, View
 from ha_core.store.errors import StoreError
 
@@ -50,9 +50,9 @@ class FollowingCopies:
             self._copies.learn({})
             return
         try:
-            copies = await asyncio.to_thread(lambda: told_of(self._ask(), self._copies.told))
+            copies = await asyncio.to_thread(lambda: merged_reports(self._ask(), self._copies.reports))
         except StoreError as error:
-            if self._copies.told and self._now() - self._heard_at > TRUSTED_S:
+            if self._copies.reports and self._now() - self._heard_at > TRUSTED_S:
                 _log.warning("copies are not read any more, since their positions are not known: %s", error)
                 self._copies.learn({})
         else:
@@ -61,4 +61,4 @@ class FollowingCopies:
 
 
 def _reads_copies(view: View) -> bool:
-    return bool(view.mirrors) and any(one.read is not None for one in view.bindings.values())
+    return bool(view.mirrors) and any(bindings.read is not None for bindings in view.bindings.values())

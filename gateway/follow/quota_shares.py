@@ -134,11 +134,13 @@ def _in_turn(charges: Iterable[Charge]) -> Iterator[Charge]:
     return chain.from_iterable(turns)
 
 
-def _within(most: int, uses: Iterable[tuple[str, tuple[float, float]]]) -> Iterator[tuple[str, tuple[float, float]]]:
+def _within(
+    max_bytes: int, uses: Iterable[tuple[str, tuple[float, float]]]
+) -> Iterator[tuple[str, tuple[float, float]]]:
     for key, use in uses:
         # A key is JSON within JSON: its quotes and backslashes are escaped.
-        most -= 2 * len(key) + _ENTRY_BYTES
-        if most < 0:
+        max_bytes -= 2 * len(key) + _ENTRY_BYTES
+        if max_bytes < 0:
             return
         yield key, use
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from gateway.model.topology import Topology
 from gateway.upstream.clusters import Clusters
 from ha_core.model import View
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 
 MAX_LOOK_S = 1.0
 """Longest time for which a look holds back the report of a revision: a slow target must not hold up the move. A
@@ -30,7 +30,7 @@ def leaderless_targets(view: View, topology: Topology, changed: Iterable[str]) -
         if topic is None or topic.crossing is None:
             continue
         for partition, extents in topic.partitions.items():
-            cluster = live(extents).cluster
+            cluster = open_extent(extents).cluster
             if topic.crosses(partition) and topology.leader(cluster, name, partition) is None:
                 leaderless[cluster][name] = None
     return {cluster: list(names) for cluster, names in leaderless.items()}

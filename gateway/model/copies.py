@@ -27,13 +27,13 @@ from ha_core.wire.records import batches, shift_batch
 DOUBTED_S = 5.0
 """A copy that failed a reader is not read for this long."""
 
-Place = tuple[str, int]
+CopyKey = tuple[str, int]
 """Key of a mirror, and a partition."""
 
 
 class ReportedCopy(NamedTuple):
     link: str
-    known: CopiedPartition
+    copied: CopiedPartition
 
 
 class Here(NamedTuple):
@@ -57,7 +57,7 @@ class KnownCopy(NamedTuple):
     :ivar mirror: the mirror's key.
     :ivar cluster: the copy's cluster.
     :ivar extents: in the copy, ascending, all of them closed; at least one.
-    :ivar known: below it, the source has no committed record that these do not hold.
+    :ivar known_below: below it, the source has no committed record that these do not hold.
     :ivar level: True if a reader ahead of it need not wait for long.
     :ivar start: the source has deleted all records below this client offset.
     """
@@ -65,7 +65,7 @@ class KnownCopy(NamedTuple):
     mirror: str
     cluster: str
     extents: Extents
-    known: int
+    known_below: int
     level: bool
     start: int = 0
 
@@ -81,17 +81,21 @@ class KnownCopy(NamedTuple):
         """
         # Between two extents of the source may be one of another cluster, which readers must not skip.
         end = within.end
-        there = tuple(one for one in self.extents if (one.end or 0) > within.start and (end is None or one.start < end))
+        there = tuple(
+            extent
+            for extent in self.extents
+            if (extent.end or 0) > within.start and (end is None or extent.start < end)
+        )
         if not there or offset < max(there[0].start, self.start):
             return None
-        left = tuple(one for one in there if (one.end or 0) > offset)
+        left = tuple(extent for extent in there if (extent.end or 0) > offset)
         if left:
             return Here(left[0].to_physical(max(offset, left[0].start)), left)
-        return None if end is not None else Later(offset if offset <= self.known else -1)
+        return None if end is not None else Later(offset if offset <= self.known_below else -1)
 
 
 class _Composed(NamedTuple):
-    told: ReportedCopy
+    report: ReportedCopy
     extents: Extents
     copy: KnownCopy | None
 
@@ -100,32 +104,36 @@ class Copies:
     """Copies of all mirrors; used on the event loop only."""
 
     def __init__(self) -> None:
-        self._told: Mapping[Place, ReportedCopy] = {}
-        self._composed: dict[Place, _Composed] = {}
-        self._doubted: dict[Place, float] = {}
+        self._reports: Mapping[CopyKey, ReportedCopy] = {}
+        self._composed: dict[CopyKey, _Composed] = {}
+        self._doubted: dict[CopyKey, float] = {}
 
     @property
-    def told(self) -> Mapping[Place, ReportedCopy]:
-        return self._told
+    def reports(self) -> Mapping[CopyKey, ReportedCopy]:
+        return self._reports
 
-    def learn(self, told: Mapping[Place, ReportedCopy]) -> None:
+    def learn(self, reports: Mapping[CopyKey, ReportedCopy]) -> None:
         """Replaces all reports, as made by `told_of`."""
-        self._told = told
-        self._composed = {place: one for place, one in self._composed.items() if told.get(place) is one.told}
+        self._reports = reports
+        self._composed = {
+            place: composition
+            for place, composition in self._composed.items()
+            if reports.get(place) is composition.report
+        }
 
     def of(self, mirror: Mirror, topic: Topic, partition: int, now: float) -> KnownCopy | None:
         """Copy of a partition that `mirror` makes, for readers."""
         place = mirror.key, partition
-        told = self._told.get(place)
-        if told is None or told.link != mirror.link or topic.damaged(partition):
+        report = self._reports.get(place)
+        if report is None or report.link != mirror.link or topic.damaged(partition):
             return None
         if self._doubted and now < self._doubted.get(place, now):
             return None
         extents = topic.extents(partition)
-        found = self._composed.get(place)
-        if found is None or found.told is not told or found.extents != extents:
-            found = self._composed[place] = _Composed(told, extents, _composed(mirror, extents, told.known))
-        return found.copy
+        composition = self._composed.get(place)
+        if composition is None or composition.report is not report or composition.extents != extents:
+            composition = self._composed[place] = _Composed(report, extents, _composed(mirror, extents, report.copied))
+        return composition.copy
 
     def doubt(self, mirror: str, partition: int, now: float) -> None:
         """The copy has failed a reader."""
@@ -134,33 +142,38 @@ class Copies:
         self._doubted[mirror, partition] = now + DOUBTED_S
 
 
-def told_of(documents: Iterable[MirrorCopies], before: Mapping[Place, ReportedCopy]) -> dict[Place, ReportedCopy]:
+def merged_reports(
+    documents: Iterable[MirrorCopies], before: Mapping[CopyKey, ReportedCopy]
+) -> dict[CopyKey, ReportedCopy]:
     """Reports of all tasks, merged; entries that are unchanged since `before` are the same objects.
 
     While a partition moves between tasks, two report it: the one that is further counts.
     """
-    found: dict[Place, ReportedCopy] = {}
+    copies: dict[CopyKey, ReportedCopy] = {}
     for document in documents:
-        for one in document.mirrors:
-            for partition, known in one.partitions.items():
-                place, other = (one.mirror, partition), found.get((one.mirror, partition))
-                if other is None or other.link != one.link or other.known.end < known.end:
-                    found[place] = ReportedCopy(one.link, known)
-    return {place: was if (was := before.get(place)) == told else told for place, told in found.items()}
+        for mirror in document.mirrors:
+            for partition, copied in mirror.partitions.items():
+                place, other = (mirror.mirror, partition), copies.get((mirror.mirror, partition))
+                if other is None or other.link != mirror.link or other.copied.end < copied.end:
+                    copies[place] = ReportedCopy(mirror.link, copied)
+    return {place: was if (was := before.get(place)) == report else report for place, report in copies.items()}
 
 
-def _composed(mirror: Mirror, extents: Extents, known: CopiedPartition) -> KnownCopy | None:
+def _composed(mirror: Mirror, extents: Extents, copied_partition: CopiedPartition) -> KnownCopy | None:
     current = extents[-1] if extents else None
     if current is None or current.end is not None or current.cluster != mirror.source:
         return None
     try:
-        copied = copied_extents(extents, mirror.source, mirror.target, known.runs)
+        copied = copied_extents(extents, mirror.source, mirror.target, copied_partition.runs)
     except ValueError:
         return None  # no copier reports this
     if not copied:
         return None
-    end, start = current.extrapolate(known.end), client_offset(extents, mirror.source, known.start or 0)
-    return KnownCopy(mirror.key, mirror.target, copied, end, known.level, start)
+    end, start = (
+        current.extrapolate(copied_partition.end),
+        client_offset(extents, mirror.source, copied_partition.start or 0),
+    )
+    return KnownCopy(mirror.key, mirror.target, copied, end, copied_partition.level, start)
 
 
 # -- answers of a copy's broker --------------------------------------------------------------------------------------

@@ -76,7 +76,7 @@ class Gate:
     @property
     def amends(self) -> bool:
         """True if the answer to the allowed part has to be amended."""
-        names = any(self.request[each.asked] for each in self._api.asks.each)
+        names = any(self.request[each.request_list] for each in self._api.asks.each)
         shows = bool(self._api.asks.shown) and not names
         return bool(self._entries) or (shows and not self._verdicts.everything)
 
@@ -95,7 +95,7 @@ class Gate:
     # -- the request ----------------------------------------------------------------------------------------------
 
     def _take_out(self, each: Each) -> None:
-        elements = self.request[each.asked]
+        elements = self.request[each.request_list]
         if not elements or (each.on_cluster and allows(self._verdicts, each.on_cluster, "CLUSTER")):
             return
         times: Counter[str] = Counter(_name(one, each) for one in elements) if each.unique else Counter()
@@ -103,8 +103,8 @@ class Gate:
         for element in elements:
             name = _name(element, each)
             judged = name if each.resource != "CLUSTER" else CLUSTER_NAME
-            asked = each.when is None or each.when.holds(element)
-            passes = not asked or times[name] > 1
+            applies = each.when is None or each.when.holds(element)
+            passes = not applies or times[name] > 1
             if passes or allows(self._verdicts, each.operation, each.resource, judged):
                 left.append(element)
             else:
@@ -113,13 +113,13 @@ class Gate:
                     self.denied.append(Denied(each.operation, each.resource, judged))
         if not out:
             return
-        entries = self._entries.setdefault(each.answers or each.asked, [])
+        entries = self._entries.setdefault(each.answer_list or each.request_list, [])
         code, words = DENIED[each.resource]
         entries += _entries(out, each, code, words)
         if each.rest is not None:
             entries += _entries(left, each, each.rest, None)
             left = []
-        self.request = {**self.request, each.asked: left}
+        self.request = {**self.request, each.request_list: left}
         if not left and not each.asks_for_none:
             # As if no element could be asked for; the codec adds the other fields.
             self.answer = dict(self._entries)
@@ -177,11 +177,11 @@ def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | 
             **called,
             each.answered or each.partitions: [
                 {
-                    each.numbered: asked if isinstance(asked, int) else asked[each.numbered],
+                    each.numbered: entry if isinstance(entry, int) else entry[each.numbered],
                     each.code: int(code),
                     **each.more,
                     **error,
                 }
-                for asked in element[each.partitions]
+                for entry in element[each.partitions]
             ],
         }

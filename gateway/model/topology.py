@@ -27,7 +27,7 @@ class ClusterTopology:
     """Why it is unreachable, for people; "" while it is reachable."""
 
     @property
-    def known(self) -> bool:
+    def ever_reached(self) -> bool:
         """True if it was ever reached, so that a topic missing from `topics` was really missing then."""
         return bool(self.brokers)
 
@@ -44,8 +44,8 @@ class Topology:
 
     def leader(self, cluster: str, topic: str, partition: int) -> int | None:
         """Broker id of the partition's leader; None while it is unknown or there is none."""
-        found = self.clusters.get(cluster)
-        broker = -1 if found is None else found.topics.get(topic, {}).get(partition, -1)
+        topology = self.clusters.get(cluster)
+        broker = -1 if topology is None else topology.topics.get(topic, {}).get(partition, -1)
         return broker if broker >= 0 else None
 
     def coordinator(self, cluster: str, group: str) -> int | None:
@@ -55,15 +55,15 @@ class Topology:
 
     def last_coordinator(self, cluster: str, group: str) -> int | None:
         """The group's last known coordinator."""
-        found = self.clusters.get(cluster)
-        leaders = found.topics.get(_GROUPS_TOPIC) if found is not None else None
+        topology = self.clusters.get(cluster)
+        leaders = topology.topics.get(_GROUPS_TOPIC) if topology is not None else None
         if not leaders:
             return None
         return self.leader(cluster, _GROUPS_TOPIC, _java_hash(group) % len(leaders))
 
     def reachable(self, cluster: str) -> bool:
-        found = self.clusters.get(cluster)
-        return found is not None and found.reachable
+        topology = self.clusters.get(cluster)
+        return topology is not None and topology.reachable
 
     @property
     def away(self) -> frozenset[str]:

@@ -138,10 +138,10 @@ class Composer:
 
         :raises RemoteProtocolError: the request is malformed.
         """
-        most = _most_at_once(context, command)
-        if most is None:
+        at_once = _most_at_once(context, command)
+        if at_once is None:
             return await self._composed(context, command, placing)
-        turn = self._describing.setdefault((command.identity.user, most), asyncio.Semaphore(most))
+        turn = self._describing.setdefault((command.identity.user, at_once), asyncio.Semaphore(at_once))
         async with turn:
             return await self._composed(context, command, placing)
 
@@ -253,8 +253,8 @@ def _long(reply: Any) -> bool:
 class Errands:
     """Requests in progress, and what happens to them when their connection ends.
 
-    A client that asks much and leaves must not leave the work behind, so reads end with their connection. Changes are
-    completed: otherwise some topics of a request would be deleted and others not.
+    A client that asks much and leaves must not leave work to the gateway, so reads end with their connection. Changes
+    are completed: otherwise some topics of a request would be deleted and others not.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -265,7 +265,7 @@ class Errands:
     def __len__(self) -> int:
         return sum(map(len, self._tasks.values()))
 
-    def begin(self, connection: Hashable, work: Coroutine[Any, Any, None], completes: bool) -> None:
+    def start(self, connection: Hashable, work: Coroutine[Any, Any, None], completes: bool) -> None:
         """:param completes: whether the work goes on after the connection has ended."""
         task = self._loop.create_task(work)
         owner = None if completes else connection

@@ -46,16 +46,18 @@ class Drains:
         """Makes connections that hold up an operation check their requests, again and again; never returns."""
         while True:
             await asyncio.sleep(HURRY_EVERY_S)
-            self._hurrying.begin(set[ClientConnection]().union(*(drain.waiting for drain in self._drains.values())))
+            self._hurrying.visit_all(set[ClientConnection]().union(*(drain.waiting for drain in self._drains.values())))
 
-    def follow(self, revision: int, found: Mapping[str, DrainScope], connections: Collection[ClientConnection]) -> None:
+    def follow(
+        self, revision: int, scopes: Mapping[str, DrainScope], connections: Collection[ClientConnection]
+    ) -> None:
         """From here on, no request is forwarded by rules older than the revision's.
 
         Every connection is assumed to hold back a new operation until `progressed` has checked it: the caller makes
         every connection follow the revision, and then calls that.
         """
         before, self._drains = self._drains, {}
-        for operation, scope in found.items():
+        for operation, scope in scopes.items():
             drain = before.get(operation)
             if drain is None or drain.scope != scope:
                 drain = _Drain(scope, revision, clock.now(), set(connections))

@@ -91,7 +91,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.BRAKED)
+_FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.RATE_LIMITED)
 
 FIRST_LOOK_S = 10.0
 """Seconds for which the start waits for clusters. One that drops every packet must not keep clients of others out."""
@@ -271,7 +271,7 @@ class Gateway:
         self._spawn(self.sharing.keep())
         await self._learn_gateways()
         await self.nodes.ensure(
-            (name, broker) for name, known in self.upstream.topology.clusters.items() for broker in known.brokers
+            (name, broker) for name, topology in self.upstream.topology.clusters.items() for broker in topology.brokers
         )
         self._listen(config.listen.host, config.listen.port, Port())
         _log.info("serving clients on %s:%d", config.listen.host, config.listen.port)
@@ -358,7 +358,7 @@ class Gateway:
     ) -> None:
         started = clock.now()
         self.upstream.apply(view.clusters)
-        self._catching_up.begin(self.writer_epochs.follow(view, started, changed))
+        self._catching_up.visit_all(self.writer_epochs.follow(view, started, changed))
         if gone := self.snapshot.fences.deleted - standing.deleted:
             self.sightings.forget(gone)
             self.upstream.refresh_soon()  # else creating a topic of such a name would fail: it exists already
@@ -369,10 +369,10 @@ class Gateway:
             unreadable=frozenset(self.unreadable),
             fresh=True,
             fences=standing,
-            stays={},
+            waits_in_place={},
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
-        self.following.begin(self.clients.open)
+        self.following.visit_all(self.clients.open)
         self.targets.follow(view.revision, leaderless)
         self.members.report()
         self._loaded.set()
@@ -381,14 +381,14 @@ class Gateway:
     def _topology(self, topology: Topology) -> None:
         apis = tuple(advertised(topology.apis()))
         before, self.snapshot = self.snapshot, replace(self.snapshot, topology=topology, apis=apis)
-        self.following.begin(self.clients.open)
+        self.following.visit_all(self.clients.open)
         if before.topology.away != topology.away:
             self.members.report()
 
     def follow_rights(self, rights: Rights) -> None:
         """Applies rights from each connection's next request on, and to the readers that wait."""
         self.snapshot = replace(self.snapshot, rights=rights)
-        self.following.begin(self.clients.open)
+        self.following.visit_all(self.clients.open)
 
     def entered(self, connection: ClientConnection) -> None:
         """The connection has logged in, or has changed its user."""
@@ -412,7 +412,7 @@ class Gateway:
     def follow_quotas(self, quotas: Quotas | None) -> None:
         """Applies quotas from each connection's next request on, and to those that wait."""
         self.snapshot = replace(self.snapshot, quotas=quotas)
-        self.following.begin(self.clients.open)
+        self.following.visit_all(self.clients.open)
 
     def _limited(self) -> bool:
         return self.snapshot.quotas is not None
@@ -485,10 +485,10 @@ class Gateway:
     def lease_holds(self) -> bool:
         return self.lease.holds(clock.now())
 
-    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
+    def connection_closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self._without_lease.discard(connection)
         self.errands.gone(connection)
-        self.clients.closed(connection, cause, detail)
+        self.clients.connection_closed(connection, cause, detail)
         if cause in _FAILED_LOGINS:
             self.audit.failed_login(connection.session.context.address, cause.value, detail, clock.now())
         self.drains.progressed(connection)
@@ -499,9 +499,9 @@ class Gateway:
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None:
         match wish:
             case Compose():
-                self.errands.begin(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
+                self.errands.start(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
             case OffloadWork():
-                self.errands.begin(connection, self._work(connection, wish), False)
+                self.errands.start(connection, self._work(connection, wish), False)
             case Judge(question):
                 self.judges.ask(connection, question, connection.session.context.address)
             case AwaitLease():
@@ -583,7 +583,7 @@ class Gateway:
             zone=self.config.zone,
             copies=self.copies,
             now=clock.now(),
-            letting_go=self.members.letting_go,
+            coordinator_release=self.members.coordinator_release,
             rights=self.snapshot.rights,
             verdicts=connection.session.client.verdicts,
             quotas=self.snapshot.quotas,

@@ -47,7 +47,7 @@ class HelperProcess(ABC):
     module: str
     ability: str
     """The field of a gateway's record that says that it is able."""
-    most: int
+    elected_at_once: int
     """Number of gateways that are elected at once."""
     first_pause_s = 1.0
     """Pause after a process has died; doubled as long as none was of use."""
@@ -89,7 +89,7 @@ class HelperProcess(ABC):
     def elected(cls, records: Iterable[GatewayRecord]) -> list[str]:
         """Ids of the elected gateways; of a gateway with workers at most one worker, since they would die together."""
         able = by_gateway(record for record in records if getattr(record, cls.ability))
-        return sorted(workers[0].id for workers in able.values())[: cls.most]
+        return sorted(workers[0].id for workers in able.values())[: cls.elected_at_once]
 
     def want(self, wanted: bool) -> None:
         """Whether this gateway is elected."""
@@ -164,7 +164,7 @@ class OrphanRecoveryProcess(HelperProcess):
         "taking care of operations without an executor",
         "ha_core.operations.running.orphan_recovery_process",
     )
-    ability, most = "takes_care", 2
+    ability, elected_at_once = "takes_care", 2
 
     def handle(self, line: Mapping[str, Any]) -> bool:
         """`{"operation": …, "outcome": …}`, or "topic" (a client wants it deleted), or an empty sign of life."""
@@ -181,7 +181,7 @@ LOOK_S = 300.0
 
 class RecorderProcess(HelperProcess):
     doing, module = "recording facts of clusters", "ha_core.operations.clusters.recorder_process"
-    ability, most = "records_facts", 1
+    ability, elected_at_once = "records_facts", 1
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
         every_s = config.record_facts_s

@@ -116,9 +116,11 @@ class Inquiries:
         if topic is None or not topic.mapped or topic.damaged(wanted.partition):
             return
         leader = self._upstream.topology.leader
-        now = topic.written(wanted.partition).term
-        stays = [extent for extent in topic.extents(wanted.partition) if extent.term < now and not extent.copied]
-        steps = recall(wanted, stays, lambda cluster: leader(cluster, name, wanted.partition))
+        now = topic.written(wanted.partition).writer_epoch
+        earlier_extents = [
+            extent for extent in topic.extents(wanted.partition) if extent.writer_epoch < now and not extent.copied
+        ]
+        steps = recall(wanted, earlier_extents, lambda cluster: leader(cluster, name, wanted.partition))
         replies = None
         try:
             while True:

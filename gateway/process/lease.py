@@ -39,7 +39,7 @@ class AwaitingLease(Generic[C]):
         """The lease holds again. A connection that finds it lost once more, as after a stop of the process, waits for
         the next time."""
         waiting, self._waiting = self._waiting, set()
-        self._rounds.begin(waiting)
+        self._rounds.visit_all(waiting)
 
 
 async def keep(

@@ -75,11 +75,11 @@ class LoginVerification:
 
     def _makes_room(self, source: str) -> bool:
         """Drops a claim of the address with the most, unless that is `source`; returns whether it did."""
-        most = max(self._queues, key=lambda name: len(self._queues[name]), default=source)
-        if len(self._queues.get(most, ())) <= len(self._queues.get(source, ())) + 1:
+        longest = max(self._queues, key=lambda name: len(self._queues[name]), default=source)
+        if len(self._queues.get(longest, ())) <= len(self._queues.get(source, ())) + 1:
             return False
         self.waiting -= 1
-        self._refuse(self._queues[most].pop())
+        self._refuse(self._queues[longest].pop())
         return True
 
     def _refuse(self, claim: _Claim) -> None:

@@ -83,7 +83,7 @@ class Membership:
         self.caretaker = OrphanRecoveryProcess(config, self.report)
         self._answering = Answering(config.id, tls=config.tls.peers if config.tls is not None else None)
         self._lately = Lately()
-        self.letting_go = CoordinatorRelease()
+        self.coordinator_release = CoordinatorRelease()
         self._reports = Reports(sightings, self._update)
 
     @property
@@ -150,7 +150,7 @@ class Membership:
                 self.others = sum(record.id != self._id for record in records)
                 before, self.peers = self.peers, await self._answering.of(records)
                 if {peer.id for peer in before} - {peer.id for peer in self.peers}:
-                    self.letting_go.gone(clock.now())
+                    self.coordinator_release.gone(clock.now())
                 self._lately.see(records, asyncio.get_running_loop().time())
                 await looked()
             except (StoreError, NodePortError, OSError) as error:

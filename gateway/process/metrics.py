@@ -56,7 +56,7 @@ class GatewayMetrics:
 
         login_rate_limiter, judges = gateway.shared.authentication.login_rate_limiter, gateway.judges
         yield _counter(
-            "logins_braked", "Logins refused unchecked: too many of their address failed.", login_rate_limiter.braked
+            "logins_braked", "Logins refused unchecked: too many of their address failed.", login_rate_limiter.unchecked
         )
         yield _gauge("logins_waiting", "Logins that wait for verification.", judges.waiting)
 
@@ -154,7 +154,7 @@ class GatewayMetrics:
         yield _gauge("platform_entries", "Entries in force.", {state.name: state.rows for state in states}, "cache")
         members = {state.name: state.members for state in states}
         yield _gauge("platform_members", "Gateways that take part in a cache.", members, "cache")
-        text = "Gateways that lag behind and are not waited for."
+        text = "Gateways that lag and are not waited for."
         yield _gauge("platform_left_out", text, {state.name: len(state.left_out) for state in states}, "cache")
         text = "Whether the content in force would be lost by a restart."
         yield _gauge("platform_not_kept", text, {state.name: bool(state.kept_error) for state in states}, "cache")

@@ -55,7 +55,7 @@ class UsageReporter:
         self._fresh: Uses = {}
         self._again: Uses = {}
         self._writing = asyncio.Lock()
-        self._damped = LogRateLimiter(most=1, per_s=60.0)
+        self._damped = LogRateLimiter(burst=1, per_s=60.0)
         self._swept_at = clock.now()
 
     @property
@@ -66,16 +66,16 @@ class UsageReporter:
     def saw(self, command: Saw) -> None:
         user, instance, _ = command.identity
         key, now = (user, instance, command.what, command.name, command.how), clock.now()
-        known = self._known.get(key)
+        reported = self._known.get(key)
         waits = self._fresh
-        if known is None:
+        if reported is None:
             if not self._takes(user, instance, command.name):
                 return
-        elif command.software in (None, known.software):
-            if now - known.at < REWRITTEN_AFTER.total_seconds():
+        elif command.software in (None, reported.software):
+            if now - reported.at < REWRITTEN_AFTER.total_seconds():
                 return
             waits = self._again
-        software = command.software if known is None or command.software is not None else known.software
+        software = command.software if reported is None or command.software is not None else reported.software
         self._known[key] = _Told(software, now)
         how = cast(Literal["produce", "fetch", "commit", "join"], command.how)
         at = datetime.now(UTC).isoformat(timespec="milliseconds")

@@ -39,10 +39,10 @@ class Charge:
         self.scope, self.meter, self.bound = scope, meter, bound
         self._meters, self._tally = meters, meters.used[scope.kind]
 
-    def take(self, amount: float, now: float) -> float:
+    def count(self, amount: float, now: float) -> float:
         """Counts the amount; returns the seconds for which nothing more may be used."""
         meter = self.meter
-        wait_s = meter.take(amount, self.bound, now)
+        wait_s = meter.count(amount, self.bound, now)
         self._tally.amount += amount
         if not meter.kept:
             self._meters.keep(self)
@@ -67,31 +67,31 @@ class Bytes:
     rest: Charge | None
     topics: Topics
 
-    def most(self, topics: Iterable[bytes]) -> float:
+    def rate(self, topics: Iterable[bytes]) -> float:
         """Bytes per second allowed in the least limited of these topics."""
         if not self.topics:
             return math.inf if self.rest is None else self.rest.bound
         charges = [self.topics.get(topic, self.rest) for topic in topics] or [self.rest]
         return max(math.inf if charge is None else charge.bound for charge in charges)
 
-    def take(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
+    def count(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
         """:param of_topics: bytes by topic, as far as a topic has its own quota."""
         rest = self.rest
         if not of_topics:
-            return 0.0 if rest is None else rest.take(max(size, 0), now)
+            return 0.0 if rest is None else rest.count(max(size, 0), now)
         wait_s = 0.0
         for topic, part in of_topics.items():
             if (charge := self.topics.get(topic)) is not None:
                 size -= part
-                wait_s = max(wait_s, charge.take(part, now))
+                wait_s = max(wait_s, charge.count(part, now))
         if rest is not None:
-            wait_s = max(wait_s, rest.take(max(size, 0), now))
+            wait_s = max(wait_s, rest.count(max(size, 0), now))
         return wait_s
 
     def owed_s(self, now: float) -> float:
         """Seconds for which nothing may be used now, in any topic."""
         charges = (*self.topics.values(), self.rest)
-        return max((one.meter.owed_s(now) for one in charges if one is not None), default=0.0)
+        return max((charge.meter.owed_s(now) for charge in charges if charge is not None), default=0.0)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -61,7 +61,7 @@ class QuotaMeter:
         self.throttled_until = 0.0
         self.kept = False
 
-    def take(self, amount: float, bound: float, now: float) -> float:
+    def count(self, amount: float, bound: float, now: float) -> float:
         """Counts the amount; returns the seconds for which nothing more may be used."""
         if bound != self._bound:
             self._change(bound, now)
@@ -87,9 +87,9 @@ class QuotaMeter:
         return self._waits(wait_s, used_s, counted_s, now)
 
     def _waits(self, wait_s: float, used_s: float, counted_s: float, now: float) -> float:
-        wait_s, most = min(wait_s, MAX_OWED_S), now + MAX_OWED_S
+        wait_s, latest = min(wait_s, MAX_OWED_S), now + MAX_OWED_S
         if self._carried_until > now:
-            self._carried_until = min(self._carried_until + counted_s, most)
+            self._carried_until = min(self._carried_until + counted_s, latest)
             wait_s = max(wait_s, self._carried_until - now)
         elif wait_s > CARRIED_S:
             self._carried_until = now + wait_s

@@ -100,19 +100,19 @@ class QuotaShares:
         latest = {report.gateway: report for report in reports}
         self._followed = {name: known for name, known in self._followed.items() if name in latest}
         for name, report in latest.items():
-            known = self._followed.get(name)
-            if known is None or known.last.since != report.since:
+            followed = self._followed.get(name)
+            if followed is None or followed.last.since != report.since:
                 self._followed[name] = _Followed(report)
-            elif report.at_s > known.last.at_s:
-                _follow(known, report)
+            elif report.at_s > followed.last.at_s:
+                _follow(followed, report)
         self.first = 1.0 / max(gateways, len(latest), 1)
         self._unheard = max(0, self._unheard - 1)
         self._divide()
 
     def _divide(self) -> None:
         by_key: dict[str, dict[str, ScopeUse]] = {}
-        for name, known in self._followed.items():
-            for key, rate in known.rates.items():
+        for name, followed in self._followed.items():
+            for key, rate in followed.rates.items():
                 if rate.used > SETTLED:
                     by_key.setdefault(key, {})[name] = rate
         self._shares = {key: _nearer(self._shares.get(key, {}), divided(rates)) for key, rates in by_key.items()}
@@ -128,10 +128,10 @@ def divided(rates: Mapping[str, ScopeUse]) -> dict[str, float]:
     calm = {name: min(rate.used, 1.0) * HEADROOM for name, rate in rates.items() if name not in waiting}
     calm_all = sum(calm.values())
     # However much the calm gateways use, the waiting ones keep an equal part each.
-    most = len(calm) / len(rates)
-    if calm_all > most:
-        calm = {name: share * most / calm_all for name, share in calm.items()}
-        calm_all = most
+    fair_share = len(calm) / len(rates)
+    if calm_all > fair_share:
+        calm = {name: share * fair_share / calm_all for name, share in calm.items()}
+        calm_all = fair_share
     spare, waited_all = 1.0 - calm_all, sum(waiting.values())
     if not waiting:
         found = {name: share + spare / len(calm) for name, share in calm.items()}
@@ -151,17 +151,17 @@ def _whole(shares: Mapping[str, float]) -> dict[str, float]:
     return {name: share / total for name, share in shares.items()}
 
 
-def _follow(known: _Followed, report: UsageReport) -> None:
-    before, known.last = known.last, report
+def _follow(followed: _Followed, report: UsageReport) -> None:
+    before, followed.last = followed.last, report
     passed_s = report.at_s - before.at_s
     rates: dict[str, ScopeUse] = {}
     for key, use in report.uses.items():
-        then, old = before.uses.get(key, ScopeUse(0.0, 0.0)), known.rates.get(key)
+        then, old = before.uses.get(key, ScopeUse(0.0, 0.0)), followed.rates.get(key)
         rate = ScopeUse(max(0.0, use.used - then.used) / passed_s, max(0.0, use.waited - then.waited) / passed_s)
         if old is not None:
             rate = ScopeUse(_between(old.used, rate.used), _between(old.waited, rate.waited))
         rates[key] = rate
-    known.rates = rates
+    followed.rates = rates
 
 
 def _between(old: float, new: float) -> float:

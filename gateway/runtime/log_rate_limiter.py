@@ -6,13 +6,13 @@ from collections.abc import Iterator
 
 
 class LogRateLimiter:
-    """Allows `most` lines of each kind in `per_s` seconds. Kinds are few: they are never forgotten.
+    """Allows `burst` lines of each kind in `per_s` seconds. Kinds are few: they are never forgotten.
 
     Periods instead of a token bucket: the lines left out are counted for one, and reported at its end.
     """
 
-    def __init__(self, most: int = 10, per_s: float = 10.0) -> None:
-        self._most, self._per_s = most, per_s
+    def __init__(self, burst: int = 10, per_s: float = 10.0) -> None:
+        self._most, self._per_s = burst, per_s
         self._kinds: dict[str, list[float]] = {}
         """Kind → [start of its period, lines since, lines left out since]."""
 

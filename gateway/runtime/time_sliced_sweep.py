@@ -29,7 +29,7 @@ class TimeSlicedSweep(Generic[C]):
         """Whether all were visited."""
         return not self._rest
 
-    def begin(self, everyone: Collection[C]) -> None:
+    def visit_all(self, everyone: Collection[C]) -> None:
         """Visits all from now on; those that have waited longest first."""
         if self._rest:
             before = set(self._rest)

@@ -281,16 +281,16 @@ def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[b
 
 def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
     """For each topic, True if it is now read elsewhere, or at other offsets, than in this cluster before."""
-    after, known = snapshot.view, snapshot.stays
+    after, known = snapshot.view, snapshot.waits_in_place
     for name in map(text, topics):
         then, now = before.topics.get(name), after.topics.get(name)
         if now is then or now is None or not now.mapped:
             continue
         key = (before.revision, after.revision, cluster, name)
-        stays = known.get(key)
-        if stays is None:
-            stays = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
-        yield not stays
+        in_place = known.get(key)
+        if in_place is None:
+            in_place = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
+        yield not in_place
 
 
 def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:

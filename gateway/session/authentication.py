@@ -188,7 +188,7 @@ class Login:
         return silent
 
     def _brake(self, since: float) -> None:
-        self._leave(Cause.BRAKED, f"too many logins from {self._context.address} have failed", since)
+        self._leave(Cause.RATE_LIMITED, f"too many logins from {self._context.address} have failed", since)
 
     def _say(self, request: Request | None, data: bytes, lifetime_ms: int = 0) -> None:
         if request is not None:
@@ -196,7 +196,7 @@ class Login:
                 request, {"error_message": None, "auth_bytes": data, "session_lifetime_ms": lifetime_ms}
             )
         else:
-            self._in_flight.line_up(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
+            self._in_flight.queue_answer(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
             self._in_flight.flush()
 
     def _end(self, request: Request | None, answer: Message, detail: str, since: float) -> None:

@@ -177,7 +177,7 @@ class Cause(Enum):
     UNSUPPORTED = "unsupported"
     NOT_AUTHENTICATED = "not_authenticated"
     AUTHENTICATION_FAILED = "authentication_failed"
-    BRAKED = "braked"
+    RATE_LIMITED = "braked"
     """Too many logins from its address have failed: its own was not checked."""
     UNJUDGED = "unjudged"
     """Its login could not be verified."""

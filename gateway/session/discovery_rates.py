@@ -65,28 +65,28 @@ class DiscoveryRates:
     :ivar settings: may be replaced at any time; requests held before keep their delay.
     """
 
-    def __init__(self, settings: DiscoverySettings = DiscoverySettings(), most: int = MAX_KNOWN) -> None:  # noqa: B008 - frozen
+    def __init__(self, settings: DiscoverySettings = DiscoverySettings(), max_names: int = MAX_KNOWN) -> None:  # noqa: B008 - frozen
         self.settings = settings
-        self._requests = TokenBuckets(most)
+        self._requests = TokenBuckets(max_names)
         """By (True for a user, name)."""
 
     def __len__(self) -> int:
         return len(self._requests)
 
-    def take(self, user: str, address: str, now: float) -> DiscoveryWait | None:
+    def count(self, user: str, address: str, now: float) -> DiscoveryWait | None:
         """Counts a request; None: it may be handled at once."""
         users, addresses = self.settings.user_rate, self.settings.address_rate
         if not (users or addresses):
             return None
         if user in users and user != EVERYBODY:
-            return self._take(DiscoveryLimit.NAMED_USER, user, users[user], now)
+            return self._count(DiscoveryLimit.NAMED_USER, user, users[user], now)
         if address in addresses:
-            return self._take(DiscoveryLimit.NAMED_ADDRESS, address, addresses[address], now)
-        of_user = self._take(DiscoveryLimit.USER, user, users.get(EVERYBODY), now)
-        of_address = self._take(DiscoveryLimit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
+            return self._count(DiscoveryLimit.NAMED_ADDRESS, address, addresses[address], now)
+        of_user = self._count(DiscoveryLimit.USER, user, users.get(EVERYBODY), now)
+        of_address = self._count(DiscoveryLimit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
         return max((wait for wait in (of_user, of_address) if wait is not None), default=None, key=_SECONDS)
 
-    def _take(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
+    def _count(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
         if per_s is None:
             return None
         each_s, burst = 1 / per_s, max(BURST_S * per_s, 1.0)

@@ -26,7 +26,7 @@ class Exchanges:
     def __init__(self, context: SessionContext, in_flight: RequestsInFlight) -> None:
         self._context, self._in_flight = context, in_flight
 
-    def begin(
+    def start(
         self,
         request: Request,
         exchange: Exchange,

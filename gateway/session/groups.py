@@ -56,12 +56,12 @@ class GroupRequest(RequestHandler):
             session.seen_uses.notice(request, "group", name, request.api.use)
         if request.api_key == ApiKey.OFFSET_FETCH and self._may_be_elsewhere(name):
             offsets = OffsetFetch(session, request).exchange(text(name), route.coordinator, gate)
-            session.exchanges.begin(request, offsets, group=name)
+            session.exchanges.start(request, offsets, group=name)
             return
         if gate is not None:
             if route.aliases is not None:
                 route.aliases.rename(request.api_key, gate.request)
-            session.exchanges.begin(request, amended(context, request, gate, route.coordinator), group=name)
+            session.exchanges.start(request, amended(context, request, gate, route.coordinator), group=name)
             return
         frame: bytes | memoryview = request.frame
         if route.aliases is not None:
@@ -69,7 +69,7 @@ class GroupRequest(RequestHandler):
             if route.aliases.rename(request.api_key, message):
                 if request.prepared is not None:
                     sent = self._sent(message, route.coordinator)
-                    session.exchanges.begin(request, sent, group=name)
+                    session.exchanges.start(request, sent, group=name)
                     return
                 frame = request.rewritten(message)
         session.in_flight.pass_on(Passed(request, group=name), route.coordinator, frame)
@@ -223,15 +223,15 @@ class OffsetFetch(RequestHandler):
                 found.append(BrokerLane(cluster, broker))
         return found
 
-    def _committed(self, asked: Message, frames: Frames) -> Iterator[Message]:
+    def _committed(self, request: Message, frames: Frames) -> Iterator[Message]:
         """Answers of other clusters that have an offset, in the order of the clusters' names."""
         for lane, frame in sorted(frames.items()):
             if frame is not None:
-                answer = self._served_offsets(asked, lane.cluster, self.request.decode_answer(frame))
+                answer = self._served_offsets(request, lane.cluster, self.request.decode_answer(frame))
                 if not _no_offsets(answer):
                     yield answer
 
-    def _served_offsets(self, asked: Message, cluster: str, answer: Message) -> Message:
+    def _served_offsets(self, request: Message, cluster: str, answer: Message) -> Message:
         """The cluster's answer, without offsets of topics that another cluster serves to this client."""
         view, topology = self.context.snapshot.view, self.context.snapshot.topology
         identity = self.session.client.routes(self.request.client_id).identity
@@ -242,9 +242,11 @@ class OffsetFetch(RequestHandler):
             return led.level == "map" or led.cluster == cluster
 
         topics = [
-            topic if counts(topic) else topic | {"partitions": [one | _NOT_COMMITTED for one in topic["partitions"]]}
+            topic
+            if counts(topic)
+            else topic | {"partitions": [partition | _NOT_COMMITTED for partition in topic["partitions"]]}
             for topic in answer["topics"]
-            if asked["topics"] is not None or counts(topic)
+            if request["topics"] is not None or counts(topic)
         ]
         return answer | {"topics": topics}
 

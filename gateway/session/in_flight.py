@@ -26,8 +26,8 @@ MAX_BUFFERED_BYTES = 16 << 20
 """Batches of one connection that may have to go to a target: above this no more is read from the client."""
 MAX_READY_BYTES = 1 << 20
 """Finished answers of one connection that wait for an earlier answer: above this the gateway takes no more requests
-from it. A broker works on one request of a connection at a time; here 100 answers could wait behind a fetch that waits
-for records."""
+from it. A broker works on one request of a connection at a time; here 100 answers could wait for a fetch that waits for
+records."""
 WRITES = APIS[ApiKey.PRODUCE].effect
 
 
@@ -75,7 +75,7 @@ class RequestsInFlight:
     def enqueue(self, pending: InFlight | Composed) -> None:
         """Queues a request that is about to be forwarded or composed."""
         context, api_key = self._context, pending.request.api_key
-        if APIS[api_key].vouched or (APIS[api_key].leased_read and isinstance(pending, Composed)):
+        if APIS[api_key].lease_guarded or (APIS[api_key].leased_read and isinstance(pending, Composed)):
             pending.basis = context.basis()
         if isinstance(pending, InFlight):
             pending.revision = context.snapshot.view.revision
@@ -179,7 +179,7 @@ class RequestsInFlight:
         self._context.shared.counts.requests[request.api_key, outcome] += 1
         if self._throttling.timed:
             message = self._throttling.replied(request, message, self._context.now)
-        self.line_up(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
+        self.queue_answer(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
 
     def reply_later(
@@ -240,7 +240,7 @@ class RequestsInFlight:
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Delays the end of a session that is leaving until then."""
-        self.line_up(Ready(request, b"", due_at))
+        self.queue_answer(Ready(request, b"", due_at))
         self._readied(due_at)
 
     def abandon(self, pending: Passed, frame: bytes) -> bool:
@@ -267,8 +267,8 @@ class RequestsInFlight:
 
     # -- answers in the queue -------------------------------------------------------------------------------------
 
-    def line_up(self, ready: Ready) -> None:
-        """Queues an answer behind those to earlier requests."""
+    def queue_answer(self, ready: Ready) -> None:
+        """Queues an answer after those to earlier requests."""
         self.ready_bytes += len(ready.frame)
         self.queue.append(ready)
 
@@ -284,7 +284,7 @@ class RequestsInFlight:
         if self._throttling.quotas is not None:
             ready = self._throttling.made(pending, ready, context.now)
             if ready.due_at > context.now and ready.basis is not None and context.still_valid(ready.basis):
-                ready.vouched = True
+                ready.confirmed = True
         self.stand_in(pending, ready)
         self._readied(ready.due_at)
 
@@ -301,7 +301,7 @@ class RequestsInFlight:
             ready = queue[0]
             if not isinstance(ready, Ready) or ready.due_at > context.now:
                 return
-            if ready.basis is not None and not ready.vouched and not context.confirm_or_wait(ready.basis):
+            if ready.basis is not None and not ready.confirmed and not context.confirm_or_wait(ready.basis):
                 return
             del queue[0]
             self.ready_bytes -= len(ready.frame)

@@ -94,7 +94,7 @@ class Intake:
             return True
         held = self._context.shared.held
         why = f"{self.held_bytes} bytes of a request bring the held bytes of all clients to {held.bytes}"
-        self.leave(Cause.HELD_TOO_MUCH, f"{why}, above {held.most} (limits.max_held_bytes)")
+        self.leave(Cause.HELD_TOO_MUCH, f"{why}, above {held.limit} (limits.max_held_bytes)")
         return False
 
     def count_held(self, count: int) -> bool:

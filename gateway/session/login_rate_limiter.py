@@ -24,15 +24,15 @@ MAX_KNOWN = 10_000
 
 
 class LoginRateLimiter:
-    def __init__(self, most: int, forgive_s: float = 1.0) -> None:
-        """:param most: failures in a row.
+    def __init__(self, burst: int, forgive_s: float = 1.0) -> None:
+        """:param burst: failures in a row.
         :param forgive_s: seconds after which one of them is forgotten.
         """
-        self._most, self._forgive_s = most, forgive_s
+        self._burst, self._forgive_s = burst, forgive_s
         self._failures = TokenBuckets(MAX_KNOWN)
         """By address, or address and user: a failure takes a token."""
         self._known_users: OrderedDict[tuple[str, str], None] = OrderedDict()
-        self.braked = 0
+        self.unchecked = 0
         """Logins that were not checked."""
 
     def allows(self, address: str, user: str, now: float) -> bool:
@@ -42,7 +42,7 @@ class LoginRateLimiter:
         """
         key = (network(address), user)
         allowed = self._allows(key if key in self._known_users else key[0], now)
-        self.braked += not allowed
+        self.unchecked += not allowed
         return allowed
 
     def silent(self, address: str, now: float) -> bool:
@@ -63,7 +63,7 @@ class LoginRateLimiter:
             self._known_users.popitem(last=False)
 
     def _allows(self, key: Hashable, now: float) -> bool:
-        return self._failures.wait_s(key, now, self._forgive_s, self._most) <= 0
+        return self._failures.wait_s(key, now, self._forgive_s, self._burst) <= 0
 
     def _fail(self, key: Hashable, now: float) -> None:
         self._failures.take(key, now, self._forgive_s)

@@ -42,11 +42,11 @@ class _OpenTransaction(NamedTuple):
     topics: frozenset[bytes]
     """A new object each time, which distinguishes answers to older questions."""
     since: float
-    found: bool = False
+    reported: bool = False
     """Reported by the coordinator, because it began elsewhere. It may also end elsewhere, so this becomes stale."""
 
     def stale(self, now: float) -> bool:
-        return self.found and now - self.since >= LONG_S
+        return self.reported and now - self.since >= LONG_S
 
 
 class OpenTransactions:
@@ -68,7 +68,7 @@ class OpenTransactions:
     def begun(self, transactional_id: str, topics: Collection[bytes], now: float) -> None:
         """The coordinator has added the topics."""
         before = self._known(transactional_id)
-        self._begin(transactional_id, topics, now if before is None or not before.found else before.since, before)
+        self._begin(transactional_id, topics, now if before is None or not before.reported else before.since, before)
 
     def ended(self, transactional_id: str) -> None:
         self._holders.pop(self._key(transactional_id), self)._forget(transactional_id)
@@ -82,8 +82,8 @@ class OpenTransactions:
     def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[LookFor, ...]:
         """A topic was refused. If a fence refused it, returns the question to its coordinator, unless it is known
         here."""
-        known = self._known(transactional_id)
-        if known is not None and not (fenced and known.stale(now)):
+        transaction = self._known(transactional_id)
+        if transaction is not None and not (fenced and transaction.stale(now)):
             return ()
         if self._cluster is None or len(transactional_id) > MAX_NAME:
             return ()
@@ -102,13 +102,13 @@ class OpenTransactions:
         return transactional_id in self._holder(transactional_id)._kept_out
 
     def topics(self, transactional_id: str) -> tuple[bytes, ...]:
-        known = self._known(transactional_id)
-        return () if known is None else tuple(known.topics)
+        transaction = self._known(transactional_id)
+        return () if transaction is None else tuple(transaction.topics)
 
-    def found(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
+    def reported_open(self, transactional_id: str, attempt: int, topics: Collection[bytes], now: float) -> None:
         """The coordinator reports that the transaction has begun."""
         if self._kept_out.get(transactional_id) == attempt:
-            self._begin(transactional_id, topics, now, _OpenTransaction(frozenset(), now, found=True))
+            self._begin(transactional_id, topics, now, _OpenTransaction(frozenset(), now, reported=True))
 
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
@@ -124,8 +124,8 @@ class OpenTransactions:
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View, now: float) -> str | None:
         """The operation whose fence keeps the transaction from adding `topics`; None if it may add them."""
-        known = self._known(transactional_id)
-        names = () if known is None or known.stale(now) else known.topics
+        transaction = self._known(transactional_id)
+        names = () if transaction is None or transaction.stale(now) else transaction.topics
         written = (view.topics.get(text(name)) for name in names)
         # Operations whose transaction fence covers a topic that the transaction writes to already.
         goes_on = {topic.transaction_fence.operation for topic in written if topic and topic.transaction_fence}
@@ -148,7 +148,7 @@ class OpenTransactions:
         taken = frozenset((*topics, *(() if before is None else before.topics)))
         self.ended(transactional_id)
         if len(self._open) < MAX_REMEMBERED:
-            self._open[transactional_id] = _OpenTransaction(taken, since, before is not None and before.found)
+            self._open[transactional_id] = _OpenTransaction(taken, since, before is not None and before.reported)
             self._holders[self._key(transactional_id)] = self
 
     def _known(self, transactional_id: str) -> _OpenTransaction | None:
@@ -172,22 +172,22 @@ Holders = WeakValueDictionary[_Key, OpenTransactions]
 """Connections of a gateway by the open transaction that they hold."""
 
 
-def learn_begun(holders: Holders, asked: LookFor, answer: dict[str, Any], now: float) -> None:
+def learn_begun(holders: Holders, question: LookFor, answer: dict[str, Any], now: float) -> None:
     """Handles the coordinator's state of a transaction that was refused a topic and is not known here."""
-    name = asked.transactional_id
-    holder = holders.get((asked.cluster, asked.user, name))
+    name = question.transactional_id
+    holder = holders.get((question.cluster, question.user, name))
     for state in answer["transaction_states"]:
         if holder is not None and not state["error_code"] and state["transaction_state"] == _ONGOING:
-            holder.found(name, asked.attempt, [topic["topic"].encode() for topic in state["topics"]], now)
+            holder.reported_open(name, question.attempt, [topic["topic"].encode() for topic in state["topics"]], now)
 
 
-def learn(holders: Holders, asked: LookAfter, answer: dict[str, Any]) -> None:
+def learn(holders: Holders, question: LookAfter, answer: dict[str, Any]) -> None:
     """Handles the coordinator's state of a transaction; topics are listed until the last end marker is written."""
-    holder = holders.get((asked.cluster, asked.user, asked.transactional_id))
-    transaction = holder._open.get(asked.transactional_id) if holder is not None else None
-    if holder is None or transaction is None or transaction.topics is not asked.topics:
+    holder = holders.get((question.cluster, question.user, question.transactional_id))
+    transaction = holder._open.get(question.transactional_id) if holder is not None else None
+    if holder is None or transaction is None or transaction.topics is not question.topics:
         return  # it has continued meanwhile, or a new one has begun
     for state in answer["transaction_states"]:
         code, listed = state["error_code"], (topic["topic"].encode() for topic in state["topics"])
         if code == ErrorCode.TRANSACTIONAL_ID_NOT_FOUND or (not code and transaction.topics.isdisjoint(listed)):
-            holder.ended(asked.transactional_id)
+            holder.ended(question.transactional_id)

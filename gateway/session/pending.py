@@ -135,7 +135,7 @@ class Ready(Pending):
     """:ivar due_at: when the answer may go.
     :ivar lifts_with: operation whose fence's end lets it go earlier.
     :ivar reports: the request whose outcome it reports, if it waits for more than its turn.
-    :ivar vouched: its basis stood when the broker answered, so it stays true whenever it goes.
+    :ivar confirmed: its basis stood when the broker answered, so the answer stays true whenever it goes out.
     :ivar last: the session ends after it, without further answers.
     """
 
@@ -145,17 +145,17 @@ class Ready(Pending):
     basis: Basis | None = None
     lifts_with: str | None = None
     reports: Gathered | Passed | None = None
-    vouched: bool = False
+    confirmed: bool = False
     refused: Sequence[RefusedBatch] = ()
     last: bool = False
 
     def changes(self) -> bool:
-        return self.promises and not self.vouched
+        return self.promises and not self.confirmed
 
     @property
     def promises(self) -> bool:
         """True if it confirms an effect."""
-        return self.basis is not None and self.request.api.vouched
+        return self.basis is not None and self.request.api.lease_guarded
 
     def promised_by(self, cluster: str) -> InFlight | None:
         """The request whose effect it confirms, if this cluster took part."""

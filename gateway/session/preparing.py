@@ -63,11 +63,11 @@ def _prepared(api: Api, version: int, body: bytes, limits: WireLimits, verdicts:
 def _fetch(
     request: Request, routes: Routes, gaps: Mapping[Partition, Gap], copies: Copies, served: bool, now: float
 ) -> Prepared:
-    found = look_at(request, routes, gaps, copies, served, now)
-    if found.planned is not None:
-        message, plan = found.planned
-        found = found._replace(planned=(_bulky(message), plan))
-    return Prepared({}, routes.verdicts, None, found)
+    fetch = look_at(request, routes, gaps, copies, served, now)
+    if fetch.planned is not None:
+        message, plan = fetch.planned
+        fetch = fetch._replace(planned=(_bulky(message), plan))
+    return Prepared({}, routes.verdicts, None, fetch)
 
 
 def _produce(request: Request) -> Prepared:

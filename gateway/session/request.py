@@ -103,12 +103,12 @@ class Request:
         :param owned: the buffer holds only this frame, and no other request uses it, so it is not copied: copying 100
             MB would block other connections.
         """
-        one = self.again(self.correlation_id)
-        one.buf = self.buf if owned else bytearray(self.frame)
-        one.body_at, one.end = self.body_at - self.start, len(one.buf)
-        one.throttle_ms, one.delayed_ms = self.throttle_ms, self.delayed_ms
-        one.held_until, one.charged = self.held_until, self.charged
-        return one
+        request = self.again(self.correlation_id)
+        request.buf = self.buf if owned else bytearray(self.frame)
+        request.body_at, request.end = self.body_at - self.start, len(request.buf)
+        request.throttle_ms, request.delayed_ms = self.throttle_ms, self.delayed_ms
+        request.held_until, request.charged = self.held_until, self.charged
+        return request
 
     @classmethod
     def own(cls, api_key: ApiKey, api_version: int, limits: WireLimits) -> Request:

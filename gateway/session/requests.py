@@ -70,8 +70,8 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             if pos == token_at:
                 break
             continue
-        most = limits.max_request_bytes if entry.entered else limits.max_login_bytes
-        size = frame_size(buf, pos, most, MIN_REQUEST_BYTES)
+        max_bytes = limits.max_request_bytes if entry.entered else limits.max_login_bytes
+        size = frame_size(buf, pos, max_bytes, MIN_REQUEST_BYTES)
         frame_end = pos + 4 + size
         stop = min(end, frame_end)
         header = read_request_header(buf, pos + 4, stop)

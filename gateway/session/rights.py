@@ -105,20 +105,20 @@ class Authorization:
         self._in_flight.flush()
 
 
-def amended(context: SessionContext, request: Request, found: Gate, lane: BrokerLane) -> Exchange:
+def amended(context: SessionContext, request: Request, gate: Gate, lane: BrokerLane) -> Exchange:
     """Sends the allowed part of a request, and adds the denied part to the answer."""
-    answered = yield from ask_broker(context, request, found.request, lane)
+    answered = yield from ask_broker(context, request, gate.request, lane)
     if answered is None:
         context.count_refused((Refusal.LEASE,))
-        refused = yield OffloadStep(partial(refusal_frame, request, found.request, Refusal.LEASE, found.amend))
+        refused = yield OffloadStep(partial(refusal_frame, request, gate.request, Refusal.LEASE, gate.amend))
         return QueuedAnswer(refused, promises=False)
     if is_long(request, answered):
-        return QueuedAnswer((yield OffloadStep(partial(_amended, request, found, answered))))
-    return QueuedAnswer(_amended(request, found, answered))
+        return QueuedAnswer((yield OffloadStep(partial(_amended, request, gate, answered))))
+    return QueuedAnswer(_amended(request, gate, answered))
 
 
-def _amended(request: Request, found: Gate, answered: bytearray) -> bytes:
-    return request.answer(found.amend(request.decode_answer(answered)))
+def _amended(request: Request, gate: Gate, answered: bytearray) -> bytes:
+    return request.answer(gate.amend(request.decode_answer(answered)))
 
 
 def _may(verdicts: Verdicts, need: Each, topics: Iterable[bytes]) -> bool:

@@ -46,7 +46,7 @@ _WRITES, _READS = (
 """Rights for produce and fetch."""
 
 
-class Live(NamedTuple):
+class NewestExtent(NamedTuple):
     """The end of a mapped topic's partition that is read through this port.
 
     :ivar since: client offsets from here on are read there, whatever is known about older ones.
@@ -57,7 +57,7 @@ class Live(NamedTuple):
     shift: FetchShift
 
 
-def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> Live | None:
+def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> NewestExtent | None:
     """The live end of a topic's partition, through a port of this cluster."""
     partition = key[1]
     if topic.damaged(partition) or topic.crosses(partition):
@@ -68,7 +68,7 @@ def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> Live | 
         return None
     # A reader that comes from an older extent begins at the start, where records may be missing.
     since = extent.start if only else extent.start + 1
-    return Live(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+    return NewestExtent(key, since, FetchShift(extent.shift, log_start_unknown=not only))
 
 
 class GroupRoute(NamedTuple):
@@ -87,7 +87,17 @@ class Routes:
     """Routes cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
-        "_groups", "_lives", "_room", "_topics", "_writers", "closed", "here", "identity", "plain", "port", "snapshot",
+        "_groups",
+        "_newest",
+        "_room",
+        "_topics",
+        "_writers",
+        "here",
+        "identity",
+        "plain",
+        "port",
+        "refusal",
+        "snapshot",
         "verdicts",
     )  # fmt: skip
 
@@ -109,17 +119,17 @@ class Routes:
         self.here = port.lane
         self._topics: BoundedCache[bytes, TopicRoute] = BoundedCache()
         self._writers: BoundedCache[Partition, Extent | Refusal] = BoundedCache()
-        self._lives: BoundedCache[tuple[bytes, int], Live | None] = BoundedCache()
+        self._newest: BoundedCache[tuple[bytes, int], NewestExtent | None] = BoundedCache()
         self._groups: BoundedCache[bytes, GroupRoute] = BoundedCache()
         self._room = CacheBudget() if room is None else room
-        self.closed = self._closes(port.cluster, Refusal.NO_BROKER)
+        self.refusal = self._closes(port.cluster, Refusal.NO_BROKER)
         """Why nothing is forwarded; None: requests are."""
         self.plain = self._is_plain()
         """True if every topic passes, so that no request has to be examined."""
 
     def _is_plain(self) -> bool:
         view = self.snapshot.view
-        if self.closed or view.topics or view.mirrors or self.snapshot.unreadable or self.verdicts is not None:
+        if self.refusal or view.topics or view.mirrors or self.snapshot.unreadable or self.verdicts is not None:
             return False
         if any(map(self.snapshot.topology.existing, view.copy_logs)):
             return False
@@ -148,14 +158,14 @@ class Routes:
         if self.plain:
             return True
         routes = map(self.topic, topics)
-        return not self.closed and all(route.topic is None and route.no_fetch is None for route in routes)
+        return not self.refusal and all(route.topic is None and route.no_fetch is None for route in routes)
 
     def writes(self, topics: Iterable[bytes]) -> bool:
         """True if a produce to these topics is forwarded unchanged."""
         if self.plain:
             return True
         routes = map(self.topic, topics)
-        return not self.closed and all(route.topic is None and route.no_produce is None for route in routes)
+        return not self.refusal and all(route.topic is None and route.no_produce is None for route in routes)
 
     def _judge_topic(self, raw: bytes) -> TopicRoute:
         """Denial comes first, so that the answer reveals nothing else about the topic."""
@@ -172,8 +182,8 @@ class Routes:
 
     def _lead(self, raw: bytes) -> TopicRoute:
         view = self.snapshot.view
-        if self.closed:
-            return TopicRoute(self.closed, self.closed)
+        if self.refusal:
+            return TopicRoute(self.refusal, self.refusal)
         name = text(raw)
         topic = view.topics.get(name)
         if topic is None and self.snapshot.unreadable:
@@ -189,7 +199,7 @@ class Routes:
         if topic is not None and topic.fence is not None:
             return TopicRoute(Refusal.FENCE, fence=topic.fence.operation)
         # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default
-        # binding and the known places of topics may lag behind a topic that was just created.
+        # binding and the known places of topics may not have a topic yet that was just created.
         bound = cluster_for_topic(view, self.identity, name, lambda _name: ())
         if bound.level in EXPLICIT_LEVELS and bound.cluster != self.port.cluster:
             served = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
@@ -200,27 +210,27 @@ class Routes:
     def writer(self, topic: Topic, partition: int) -> Extent | Refusal:
         """The extent of a mapped topic's partition that is written through this port."""
         key = (topic.name, partition)
-        found = self._writers.get(key)
-        if found is None:
+        refusal = self._writers.get(key)
+        if refusal is None:
             if topic.damaged(partition):
-                found = Refusal.DAMAGED
+                refusal = Refusal.DAMAGED
             elif (extent := topic.written(partition)).cluster != self.port.cluster:
-                found = Refusal.ELSEWHERE
+                refusal = Refusal.ELSEWHERE
             else:
-                found = Refusal.CROSSING if topic.withheld(partition) else extent
-            self._room.keep(self._writers, topic.name, key, found)
-        return found
+                refusal = Refusal.CROSSING if topic.withheld(partition) else extent
+            self._room.keep(self._writers, topic.name, key, refusal)
+        return refusal
 
-    def live(self, name: bytes, partition: int) -> Live | None:
+    def newest_extent(self, name: bytes, partition: int) -> NewestExtent | None:
         """Where the newest records of a mapped topic are read; None if all of its extents have to be examined."""
         key = (name, partition)
-        live = self._lives.get(key)
-        if live is not None or key in self._lives:
-            return live
+        extent = self._newest.get(key)
+        if extent is not None or key in self._newest:
+            return extent
         topic, here = self.topic(name).topic, self.here
-        live = None if topic is None or here is None else newest(topic, key, here.cluster)
-        self._room.keep(self._lives, name, key, live)
-        return live
+        extent = None if topic is None or here is None else newest(topic, key, here.cluster)
+        self._room.keep(self._newest, name, key, extent)
+        return extent
 
     @property
     def reads_copies(self) -> bool:
@@ -257,8 +267,8 @@ class Routes:
 
     def transactions(self) -> Refusal | None:
         """Why the port's cluster does not coordinate the identity's transactions; None: it does."""
-        if self.closed or cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster:
-            return self.closed
+        if self.refusal or cluster_for_user(self.snapshot.view, self.identity) == self.port.cluster:
+            return self.refusal
         return Refusal.ELSEWHERE
 
 

@@ -107,20 +107,20 @@ class HeldBytes:
     A produce is forwarded as it comes; all other requests are handled when they are complete, and may have
     `max_request_bytes`. Ten thousand clients that each send all but the last byte must not fill the memory.
 
-    :ivar most: limit in bytes.
+    :ivar limit: limit in bytes.
     :ivar bytes: bytes held now.
     """
 
-    __slots__ = ("bytes", "most")
+    __slots__ = ("bytes", "limit")
 
-    def __init__(self, most: int) -> None:
-        self.most = most
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
         self.bytes = 0
 
     def add(self, count: int) -> bool:
         """True if there is room for the bytes. They are counted in any case, until they are released."""
         self.bytes += count
-        return self.bytes <= self.most
+        return self.bytes <= self.limit
 
     def let_go(self, count: int) -> None:
         self.bytes -= count

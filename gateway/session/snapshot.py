@@ -46,7 +46,7 @@ def fences(view: View) -> Fences:
     scopes: defaultdict[str, tuple[set[bytes], ...]] = defaultdict(lambda: (set(), set(), set()))
     dead: dict[str, str | None] = {}
     deleted: set[str] = set()
-    doubted = {cluster for known in view.sequences.values() for cluster in known.left_by_force}
+    doubted = {cluster for sequences in view.sequences.values() for cluster in sequences.left_by_force}
     for topic in view.topics.values():
         if topic.given_up:
             doubted.update(set(topic.given_up) - topic.clusters)
@@ -102,7 +102,7 @@ class Snapshot:
     quotas: Quotas | None = None
     """Quotas of clients; None: unlimited."""
 
-    stays: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    waits_in_place: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """(revision before, revision now, cluster, topic) → True if fetches that wait there still wait at the right place.
     Filled by the first connection that needs it."""
 

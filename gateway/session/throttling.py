@@ -93,11 +93,11 @@ class Throttling:
             return self._last
         if self._by_client is None:
             self._by_client = ByClientId()
-        known = self._by_client
-        if client_id not in known:
-            known.keep(client_id, self._meters.charges(quotas, identify(self.user, client_id), now))
-            self.timed = any(one is not None and one.request is not None for one in known.values())
-        self._last_id, self._last = client_id, known[client_id]
+        by_client_id = self._by_client
+        if client_id not in by_client_id:
+            by_client_id.keep(client_id, self._meters.charges(quotas, identify(self.user, client_id), now))
+            self.timed = any(one is not None and one.request is not None for one in by_client_id.values())
+        self._last_id, self._last = client_id, by_client_id[client_id]
         return self._last
 
     def unlimited(self, request: Request, now: float) -> bool:
@@ -128,36 +128,36 @@ class Throttling:
 
     def needs_all_topics(self, request: Request, now: float) -> bool:
         """True if all topics of a produce have to be known before any of it is forwarded."""
-        found = self.charges(request, now)
-        return found is not None and found.produce is not None and bool(found.produce.topics)
+        charges = self.charges(request, now)
+        return charges is not None and charges.produce is not None and bool(charges.produce.topics)
 
     def wrote(self, request: Request, scan: ProduceScan, now: float) -> None:
         """Counts a produce that is about to be forwarded."""
-        found = self.charges(request, now)
-        if found is None or found.produce is None:
+        charges = self.charges(request, now)
+        if charges is None or charges.produce is None:
             return
         of_topics: Mapping[bytes, int] = _NO_TOPICS
-        if found.produce.topics:
+        if charges.produce.topics:
             of_topics = _written_bytes_by_topic(scan)
         size = request.end - request.start + request.missing - _INT.size
-        if wait_s := found.produce.take(size, of_topics, now):
+        if wait_s := charges.produce.count(size, of_topics, now):
             self._wait(request, wait_s, QuotaKind.PRODUCE, now)
 
     def most_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
         """Maximum bytes of the answer to a fetch of these topics; None: as many as it asks for."""
-        found = self.charges(request, now)
-        if found is None or found.fetch is None:
+        charges = self.charges(request, now)
+        if charges is None or charges.fetch is None:
             return None
-        most = found.fetch.most(topics) * QUOTA_WINDOW_S
-        return max(1, int(most)) if most < MAX_BYTES else None
+        max_bytes = charges.fetch.rate(topics) * QUOTA_WINDOW_S
+        return max(1, int(max_bytes)) if max_bytes < MAX_BYTES else None
 
     def cut_fetch(self, request: Request, topics: Iterable[bytes], now: float) -> None:
         """Lowers the limit in the encoded fetch to `most_bytes`."""
-        most = self.most_bytes(request, topics, now)
-        if most is not None:
+        max_bytes = self.most_bytes(request, topics, now)
+        if max_bytes is not None:
             at = request.body_at + _MAX_BYTES_AT
-            if most < _INT.unpack_from(request.buf, at)[0]:
-                _INT.pack_into(request.buf, at, most)
+            if max_bytes < _INT.unpack_from(request.buf, at)[0]:
+                _INT.pack_into(request.buf, at, max_bytes)
 
     # -- answers ------------------------------------------------------------------------------------------------------
 
@@ -176,23 +176,23 @@ class Throttling:
         Returns a counter if bytes have to be counted by topic as the answer streams.
         """
         request = pending.request
-        found = self.charges(request, now)
-        if found is None:
+        charges = self.charges(request, now)
+        if charges is None:
             return None
-        fetch, counter = found.fetch, None
+        fetch, counter = charges.fetch, None
         if fetch is not None and request.api_key == _FETCH:
             one_topic = not fetch.topics or len(pending.reads) == 1 or fetch.topics.keys().isdisjoint(pending.reads)
             if not one_topic:
                 counter = Counter[bytes]()
             if not request.charged:
                 of_topics = {pending.reads[0]: size} if fetch.topics and pending.reads else _NO_TOPICS
-                if wait_s := fetch.take(size, of_topics, now) if one_topic else fetch.owed_s(now):
+                if wait_s := fetch.count(size, of_topics, now) if one_topic else fetch.owed_s(now):
                     self._wait(request, wait_s, QuotaKind.FETCH, now)
         if request.charged:
             return counter
         request.charged = True
-        if found.request is not None:
-            self._pay(request, found.request, now)
+        if charges.request is not None:
+            self._pay(request, charges.request, now)
         if request.throttle_ms:
             if request.api_key != _PRODUCE:
                 say_throttle(frame, 0, len(frame), request.api_key, request.api_version, request.throttle_ms)
@@ -202,22 +202,22 @@ class Throttling:
 
     def read(self, request: Request, size: int, of_topics: Mapping[bytes, int], now: float) -> None:
         """An answer whose bytes were counted by topic has gone. It is too late to put the throttle time into it."""
-        found = self.charges(request, now)
-        if found is not None and found.fetch is not None:
-            self._wait(request, found.fetch.take(size, of_topics, now), QuotaKind.FETCH, now)
+        charges = self.charges(request, now)
+        if charges is not None and charges.fetch is not None:
+            self._wait(request, charges.fetch.count(size, of_topics, now), QuotaKind.FETCH, now)
 
     def made(self, pending: Pending, ready: Ready, now: float) -> Ready:
         """Charges an answer that was made here, and puts the throttle time into it."""
         request = pending.request
-        found = self.charges(request, now)
-        if found is None or not ready.frame:
+        charges = self.charges(request, now)
+        if charges is None or not ready.frame:
             return ready
         if not request.charged:
             request.charged = True
-            if request.api_key == _FETCH and found.fetch is not None and isinstance(pending, InFlight):
-                of_topics = _fetched_bytes_by_topic(request, ready.frame) if found.fetch.topics else {}
-                self._wait(request, found.fetch.take(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
-            self._pay(request, found.request, now)
+            if request.api_key == _FETCH and charges.fetch is not None and isinstance(pending, InFlight):
+                of_topics = _fetched_bytes_by_topic(request, ready.frame) if charges.fetch.topics else {}
+                self._wait(request, charges.fetch.count(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
+            self._pay(request, charges.request, now)
         if not request.throttle_ms:
             return ready
         frame = bytearray(ready.frame)
@@ -226,10 +226,10 @@ class Throttling:
 
     def replied(self, request: Request, message: Message, now: float) -> Message:
         """Charges an answer that is sent at once, and puts the throttle time into it."""
-        found = self.charges(request, now)
-        if found is None:
+        charges = self.charges(request, now)
+        if charges is None:
             return message
-        self._pay(request, found.request, now)
+        self._pay(request, charges.request, now)
         if not request.throttle_ms or throttle_field(request.api_key, request.api_version) is None:
             return message
         return {**message, "throttle_time_ms": max(message.get("throttle_time_ms", 0), request.throttle_ms)}
@@ -240,7 +240,7 @@ class Throttling:
         """Counts the time that was spent for this client since the last answer."""
         if charge is not None and self.unpaid_s:
             spent_s, self.unpaid_s = self.unpaid_s, 0.0
-            self._wait(request, charge.take(spent_s * 100, now), QuotaKind.REQUEST, now)
+            self._wait(request, charge.count(spent_s * 100, now), QuotaKind.REQUEST, now)
 
     def _wait(self, request: Request, wait_s: float, kind: QuotaKind, now: float) -> None:
         """Reads nothing more from the client for this long."""

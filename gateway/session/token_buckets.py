@@ -14,11 +14,11 @@ from collections.abc import Hashable
 class TokenBuckets:
     """Pure: the caller passes the time, and for each bucket the time that a token takes, which may change."""
 
-    __slots__ = ("_full_at", "_most")
+    __slots__ = ("_full_at", "_max_buckets")
 
-    def __init__(self, most: int) -> None:
-        """:param most: number of buckets that are kept."""
-        self._most = most
+    def __init__(self, max_buckets: int) -> None:
+        """:param max_buckets: number of buckets that are kept."""
+        self._max_buckets = max_buckets
         self._full_at: OrderedDict[Hashable, float] = OrderedDict()
 
     def __len__(self) -> int:
@@ -39,5 +39,5 @@ class TokenBuckets:
         full_at = max(self._full_at.get(name, now), now) + each_s
         self._full_at[name] = min(full_at, now + owed_s)
         self._full_at.move_to_end(name)
-        if len(self._full_at) > self._most:
+        if len(self._full_at) > self._max_buckets:
             self._full_at.popitem(last=False)

@@ -186,15 +186,15 @@ class Transactional(RequestHandler):
     def _concealed(self) -> bool:
         """True if the request adds a topic that clients do not see. The end marker would be written there."""
         concealed = self.context.snapshot.view.concealed
-        return any(concealed(asked["name"]) for asked in self.message["topics"])
+        return any(concealed(topic["name"]) for topic in self.message["topics"])
 
     def _written_elsewhere(self) -> bool:
         """True if another cluster than the transaction's coordinator has a partition's writer, or none has."""
-        return any(self._is_elsewhere(asked["name"], asked["partitions"]) for asked in self.message["topics"])
+        return any(self._is_elsewhere(topic["name"], topic["partitions"]) for topic in self.message["topics"])
 
     def _is_elsewhere(self, name: str, partitions: list[int]) -> bool:
         """True if the topic's writer is in another cluster than the coordinator. A topic that never moved is written in
-        the cluster that has it. If a move left it behind, the coordinator's brokers would answer
+        the cluster that has it. If a move left it in another cluster, the coordinator's brokers would answer
         UNKNOWN_TOPIC_OR_PARTITION, and clients would retry endlessly."""
         topic = self.context.snapshot.view.topics.get(name)
         if topic is not None and topic.mapped:
@@ -240,7 +240,7 @@ class Transactional(RequestHandler):
     def ends_here(self) -> bool:
         """False for a commit in a cluster that a topic has left by force: it is judged first."""
         commit_in_doubt = self._doubted and self.message["committed"]
-        return not self.unable and self.ours and not self.routes.closed and not commit_in_doubt
+        return not self.unable and self.ours and not self.routes.refusal and not commit_in_doubt
 
     @property
     def _doubted(self) -> bool:
@@ -289,10 +289,10 @@ class Transactional(RequestHandler):
         if self.gate is not None:
             self.gate.request = self.message
             made = amended(self.session.context, self.request, self.gate, self.context.broker)
-            self.session.exchanges.begin(self.request, made, group=group)
+            self.session.exchanges.start(self.request, made, group=group)
             return
         if self.request.prepared is not None:
-            self.session.exchanges.begin(self.request, self._exchange(), group=group)
+            self.session.exchanges.start(self.request, self._exchange(), group=group)
             return
         frame = self.request.rewritten(self.message)
         self.session.in_flight.pass_on(Passed(self.request, group=group), self.context.broker, frame)
@@ -302,7 +302,7 @@ class Transactional(RequestHandler):
 
         :param topics: topics to whose logs the request may write.
         """
-        self.session.exchanges.begin(self.request, self._exchange(answered), topics)
+        self.session.exchanges.start(self.request, self._exchange(answered), topics)
 
     def _exchange(self, answered: Callable[[Message], None] | None = None) -> Exchange:
         """:param answered: turns the broker's answer into the client's; None: it is the client's."""

@@ -200,7 +200,7 @@ class BrokerConnection:
         reads is asked once more if the broker closed the connection on another client's earlier question.
 
         :param limit: the caller's; it bounds the broker's time, and excludes decoding the answer.
-        :param ahead: do not wait for a slot behind other requests.
+        :param ahead: do not wait until other requests free a slot.
         :raises BrokerLostError: the connection was lost, or the answer is not Kafka's protocol.
         :raises UnsupportedApiError: no common version. Dial errors pass through.
         """

@@ -73,7 +73,7 @@ class UpstreamCluster:
         self._lanes = Lanes(self.dialling, client_id, limits, self._hung_up)
         self.hang_ups: Counter[int] = Counter()
         """Questions on which a broker closed the connection, by API key."""
-        self._damped = LogRateLimiter(most=1)
+        self._damped = LogRateLimiter(burst=1)
         self._controller: int | None = None
         """From the last survey. Not part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -122,7 +122,7 @@ class UpstreamCluster:
 
         No partition has a leader, so nothing is sent to the cluster; and it does not count as `known`.
         """
-        if self.seen_at is None and not self.topology.known:
+        if self.seen_at is None and not self.topology.ever_reached:
             self.seen_at = seen_at
             leaders = {name: dict.fromkeys(range(partitions), -1) for name, partitions in topics.items()}
             self._set(replace(self.topology, topics=leaders))
@@ -174,21 +174,21 @@ class UpstreamCluster:
 
         :raises ClusterUnavailableError: down, masked, not in time, or without this API.
         """
-        asked: list[BrokerConnection] = []
+        tried: list[BrokerConnection] = []
         try:
             async with asyncio.timeout(timeout_ms / 1000) as limit:
                 if self._surveyed_at == _NEVER and self._masked is None:
                     await self.refresh()
                 self._demand_reachable()
-                answer = await self._try(target, api_key, message, asked, limit)
+                answer = await self._try(target, api_key, message, tried, limit)
                 if await has_error(answer, MOVED.get(type(target), frozenset())):
                     if isinstance(target, Coordinator):
                         self._coordinators.pop(target, None)
                     else:
                         await self.refresh()
-                    answer = await self._try(target, api_key, message, asked, limit)
+                    answer = await self._try(target, api_key, message, tried, limit)
         except TimeoutError:
-            for connection in asked:  # requests that queue after one that hangs would hang as well
+            for connection in tried:  # requests that queue after one that hangs would hang as well
                 if connection.unanswered_s() >= timeout_ms / 1000 * 0.9:
                     connection.close(f"no answer within {timeout_ms / 1000:.1f} s")
             self.refresh_soon()
@@ -217,9 +217,7 @@ class UpstreamCluster:
         self.hang_ups[hang_up.api_key] += 1
         api = ApiKey(hang_up.api_key).name
         if self._damped.lets(api, clock.now()):
-            text = (
-                "cluster %s: broker %s:%d closed the connection instead of answering %s; %d questions waited behind it"
-            )
+            text = "cluster %s: broker %s:%d closed the connection instead of answering %s; %d questions waited for it"
             _log.warning(text, self.name, *address, api, hang_up.bystanders)
 
     def _demand_reachable(self) -> None:
@@ -239,13 +237,13 @@ class UpstreamCluster:
         target: Target,
         api_key: int,
         message: Message,
-        asked: list[BrokerConnection],
+        tried: list[BrokerConnection],
         limit: asyncio.Timeout | None = None,
     ) -> Message:
-        """:param asked: gets the connection that the question uses."""
-        address = await self._address(target, asked)
+        """:param tried: gets the connection that the question uses."""
+        address = await self._address(target, tried)
         connection = self._lanes.connection_for(address, api_key)
-        asked.append(connection)
+        tried.append(connection)
         try:
             return await connection.request(api_key, message, limit)
         except (BrokerLostError, DialError) as error:
@@ -254,7 +252,7 @@ class UpstreamCluster:
         except UnsupportedApiError as error:
             raise self._away(f"{address[0]}:{address[1]} {error}") from error
 
-    async def _address(self, target: Target, asked: list[BrokerConnection]) -> Address:
+    async def _address(self, target: Target, tried: list[BrokerConnection]) -> Address:
         match target:
             case OneBroker(broker_id):
                 if broker_id not in self.topology.brokers:
@@ -264,9 +262,9 @@ class UpstreamCluster:
             case Controller():
                 if self._controller is None:
                     raise self._away("it has no controller at the moment")
-                return await self._address(OneBroker(self._controller), asked)
+                return await self._address(OneBroker(self._controller), tried)
             case Coordinator():
-                return await self._address(OneBroker(await self._coordinator(target, asked)), asked)
+                return await self._address(OneBroker(await self._coordinator(target, tried)), tried)
             case AnyBroker():
                 return self._any()
 
@@ -278,7 +276,7 @@ class UpstreamCluster:
         self._turn += 1
         return choice[self._turn % len(choice)]
 
-    async def _coordinator(self, target: Coordinator, asked: list[BrokerConnection]) -> int:
+    async def _coordinator(self, target: Coordinator, tried: list[BrokerConnection]) -> int:
         if target in self._coordinators:
             self._coordinators.move_to_end(target)
             return self._coordinators[target]
@@ -287,7 +285,7 @@ class UpstreamCluster:
             "key_type": 0 if target.kind == "group" else 1,
             "coordinator_keys": [target.key],  # from v4 on
         }
-        answer = await self._try(AnyBroker(), ApiKey.FIND_COORDINATOR, request, asked)
+        answer = await self._try(AnyBroker(), ApiKey.FIND_COORDINATOR, request, tried)
         found = answer["coordinators"][0] if answer["coordinators"] else answer
         if found["error_code"]:
             why = f"coordinator of {target.kind} {target.key}: {ErrorCode(found['error_code']).name}"

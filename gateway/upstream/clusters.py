@@ -46,7 +46,7 @@ class Clusters:
         self.turned_away: Counter[str] = Counter()
         """Questions refused for lack of room, by cluster."""
         self._most_waiting = most_waiting
-        self._damped = LogRateLimiter(most=1)
+        self._damped = LogRateLimiter(burst=1)
         self._profiles = profiles
         self._on_topology = on_topology
         self._connect = partial(UpstreamCluster, client_id=client_id, on_topology=self._changed, limits=limits)
@@ -134,8 +134,10 @@ class Clusters:
     def _cluster(self, cluster: str) -> UpstreamCluster:
         upstream = self.clusters.get(cluster)
         if upstream is None:
-            known = self.topology.clusters.get(cluster)
-            raise ClusterUnavailableError(cluster, known.why if known else "no cluster of this name is registered")
+            topology = self.topology.clusters.get(cluster)
+            raise ClusterUnavailableError(
+                cluster, topology.why if topology else "no cluster of this name is registered"
+            )
         return upstream
 
     async def _reply(self, ask: Ask, user: str | None) -> Reply:
@@ -150,10 +152,10 @@ class Clusters:
             upstream = self._cluster(cluster)
         except ClusterUnavailableError as error:
             return error
-        most = self._most_waiting(cluster)
+        limit = self._most_waiting(cluster)
         own = 0 if user is None else self.waiting_of_user[cluster, user]
-        if own >= most - self.waiting[cluster]:
-            return self._turned_away(cluster, most, user, own)
+        if own >= limit - self.waiting[cluster]:
+            return self._turned_away(cluster, limit, user, own)
         self._count(cluster, user, 1)
         try:
             return await upstream.ask(ask.target, ask.api_key, ask.message, ask.timeout_ms)
@@ -169,13 +171,13 @@ class Clusters:
             if not self.waiting_of_user[cluster, user]:
                 del self.waiting_of_user[cluster, user]  # otherwise every user who ever asked would stay
 
-    def _turned_away(self, cluster: str, most: int, user: str | None, own: int) -> ClusterUnavailableError:
+    def _turned_away(self, cluster: str, limit: int, user: str | None, own: int) -> ClusterUnavailableError:
         self.turned_away[cluster] += 1
-        full = self.waiting[cluster] >= most
+        full = self.waiting[cluster] >= limit
         if full:
-            why = f"{most} questions of clients wait for it already, and no more may (queued_requests)"
+            why = f"{limit} questions of clients wait for it already, and no more may (queued_requests)"
         else:
-            room = f"as many as the room left for other users; raise queued_requests ({most}) to let more wait"
+            room = f"as many as the room left for other users; raise queued_requests ({limit}) to let more wait"
             why = f"{own} questions of user {user!r} wait for it already, {room}"
         if self._damped.lets(cluster if full else f"{cluster}, of one user", clock.now()):
             _log.warning("cluster %s: %s", cluster, why)

@@ -74,7 +74,7 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
             except BaseException:
                 flow.close()
                 raise
-            return BrokerSocket(flow.take(), renew_after_s)
+            return BrokerSocket(flow.detach(), renew_after_s)
     except TimeoutError:
         raise DialError(f"{host}:{port}: no {awaited} within {timeout_ms} ms") from None
     except OSError as error:

@@ -16,7 +16,7 @@ AT_ONCE_BYTES = 256 << 10
 
 
 class SocketStream:
-    """One task reads, several may write. It owns the socket until `take`.
+    """One task reads, several may write. It owns the socket until `detach`.
 
     asyncio's streams do not accept a TLS socket that has completed its handshake, and they read ahead.
     """
@@ -48,7 +48,7 @@ class SocketStream:
             else:
                 return
 
-    async def read(self, most: int) -> bytes:
+    async def read(self, max_bytes: int) -> bytes:
         """The next bytes, at least one; b"" at the end.
 
         :raises OSError: the connection broke.
@@ -58,7 +58,7 @@ class SocketStream:
             await asyncio.sleep(0)
         while True:
             try:
-                data = self.sock.recv(most)
+                data = self.sock.recv(max_bytes)
             except BlockingIOError:
                 self._at_once = 0
                 await self._until(self._loop.add_reader, self._loop.remove_reader)
@@ -80,9 +80,9 @@ class SocketStream:
             await asyncio.shield(self._taken)
 
     def close(self) -> None:
-        self.take().close()
+        self.detach().close()
 
-    def take(self) -> socket.socket:
+    def detach(self) -> socket.socket:
         """Hands over the socket; the caller cancels the tasks that wait for it."""
         self._end_waiting()
         self._all_taken()

@@ -254,15 +254,18 @@ def _is_group(hint: Any) -> bool:
 
 def _options_of(group: Any) -> Iterator[inspect.Parameter]:
     hints = get_type_hints(group, include_extras=True)
-    for one in fields(group):
-        default = inspect.Parameter.empty if one.default is MISSING else one.default
-        yield inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[one.name])
+    for field in fields(group):
+        default = inspect.Parameter.empty if field.default is MISSING else field.default
+        yield inspect.Parameter(
+            field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=hints[field.name]
+        )
 
 
 def _grouped(groups: Mapping[str, Any], arguments: dict[str, Any]) -> dict[str, Any]:
     """The arguments of the command's function: those of a group as its dataclass."""
     made = {
-        name: group(**{one.name: arguments.pop(one.name) for one in fields(group)}) for name, group in groups.items()
+        name: group(**{field.name: arguments.pop(field.name) for field in fields(group)})
+        for name, group in groups.items()
     }
     return {**arguments, **made}
 

@@ -57,8 +57,8 @@ class Output:
                 self.show(_text(block))
             else:
                 self.show(_table(block))
-                if block.most is not None and len(block.rows) > block.most:
-                    self.show(f"… and {len(block.rows) - block.most} more: --json has them all")
+                if block.max_rows is not None and len(block.rows) > block.max_rows:
+                    self.show(f"… and {len(block.rows) - block.max_rows} more: --json has them all")
 
     def progress(self, text: str) -> None:
         self._err.print(Text(shown_lines(text)))
@@ -85,7 +85,7 @@ def _table(table: Table) -> rich.table.Table:
     made = rich.table.Table(
         *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
     )
-    for row in table.rows[: table.most]:
+    for row in table.rows[: table.max_rows]:
         made.add_row(*map(_text, row))
     return made
 

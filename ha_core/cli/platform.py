@@ -105,7 +105,7 @@ class WriteOptions(OptionGroup):
 
     def changed(self, session: CommandRun, registry: Platform, stored: Sequence[StoredEntry]) -> CommandResult:
         """The result of a change, with whether gateways enforce it."""
-        documents = [one.to_json() for one in stored]
+        documents = [entry.to_json() for entry in stored]
         enforcement = [] if self.dry_run else _enforcement(session, registry, stored)
         document: dict[str, Any] = {
             "result": "dry run" if self.dry_run else "succeeded",
@@ -134,14 +134,14 @@ class VersionedWrite(WriteOptions):
         from ha_core.platform.changing import put
 
         registry = self.opened(session)
-        found = registry.read.find(entry.KIND, entry.key)
-        at = self.version if self.version is not None or found is None else found.version
+        stored_entry = registry.read.find(entry.KIND, entry.key)
+        at = self.version if self.version is not None or stored_entry is None else stored_entry.version
         return self.made(session, registry, [put(entry, at)])
 
 
 def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredEntry]) -> list[str]:
     """Whether gateways enforce the change. The change is already written."""
-    newest = {one.kind: max(other.changed_us for other in made if other.kind == one.kind) for one in made}
+    newest = {entry.kind: max(other.changed_us for other in made if other.kind == entry.kind) for entry in made}
     if session.connects is None:
         return ["Whether a gateway enforces it is not known: name their ZooKeeper (--zookeeper)."]
     try:

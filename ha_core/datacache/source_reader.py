@@ -125,7 +125,7 @@ class SourceReader:
                 after_us = self._cache.after_us
             changes = self._source.changes(after_us, limit)
             with self._guard:
-                more = self._cache.take(changes, after_us, limit)
+                more = self._cache.accept(changes, after_us, limit)
         if not more:
             self._reads.append((began_s, changes.through_us))
             self.done = self.begun

@@ -32,7 +32,7 @@ class CacheSettings:
 class CacheState:
     """
     :ivar commit_us: of the served content, by the source's times; None: nothing is served yet.
-    :ivar agreed_us: the newest commit time that this node knows; if greater than `commit_us`, this node lags behind.
+    :ivar agreed_us: the newest commit time that this node knows; if greater than `commit_us`, this node lags.
     :ivar read_us: time up to which this node has read; None: nothing yet.
     :ivar rows: keys in the served content.
     :ivar uncommitted: further versions that are kept.
@@ -44,7 +44,7 @@ class CacheState:
     :ivar members: live nodes at the last look.
     :ivar leader: the node that writes the next commit time; None: no node can.
     :ivar holding_up: nodes that the others wait for.
-    :ivar left_out: nodes that lag behind and are not waited for.
+    :ivar left_out: nodes that lag and are not waited for.
     :ivar reloads: how often everything was read anew.
     :ivar refused_us: the last commit time that this node refused, because its content differed; 0: none.
     """

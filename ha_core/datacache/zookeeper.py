@@ -90,8 +90,8 @@ class CacheNodes:
 
     def commit(self, reads: Reads, wake: Callable[[], None] | None = None) -> tuple[ContentCommit | None, Node | None]:
         """The last commit time, None where none can be read, and the node that it was read from."""
-        found = reads.get(self._paths.commit, wake)
-        return (None if found is None else commit_from_bytes(found.data, self._paths.commit)), found
+        node = reads.get(self._paths.commit, wake)
+        return (None if node is None else commit_from_bytes(node.data, self._paths.commit)), node
 
     def write_commit(self, commit: ContentCommit, node: str, read: Node | None) -> bool:
         """Write if the node still is as `read`; False: another write came first, or it is unknown: read again."""
@@ -102,13 +102,13 @@ class CacheNodes:
         return True
 
     def reloads(self, reads: Reads, wake: Callable[[], None] | None = None) -> Reloads:
-        found = reads.get(self._paths.reload, wake)
-        return Reloads() if found is None else Reloads.from_bytes(found.data, self._paths.reload)
+        node = reads.get(self._paths.reload, wake)
+        return Reloads() if node is None else Reloads.from_bytes(node.data, self._paths.reload)
 
     def changed(self, reads: Reads, wake: Callable[[], None] | None = None) -> tuple[int, int]:
         """A value that changes with each change of the source."""
-        found = reads.get(self._paths.changed, wake)
-        return (0, 0) if found is None else (found.created, found.version)
+        node = reads.get(self._paths.changed, wake)
+        return (0, 0) if node is None else (node.created, node.version)
 
     def ask_reload(self, node: str | None = None) -> list[str]:
         """Ask a node, or all live ones, to read everything anew; returns their ids.
@@ -138,9 +138,9 @@ class CacheNodes:
         """Make all nodes read the source at once, after a change of it. Without this they read it later."""
 
         def write() -> None:
-            found = self._tree.get(self._paths.changed)
-            if found is not None:
-                self._tree.write([Put(self._paths.changed, b"", found.version)])
+            node = self._tree.get(self._paths.changed)
+            if node is not None:
+                self._tree.write([Put(self._paths.changed, b"", node.version)])
 
         once(self._tree, f"notifying nodes of the cache {self.name} of a change", write)
 
@@ -180,14 +180,14 @@ class Members:
         path = f"{self._paths.sync}/{name}"
         wake = self._wakes.setdefault(name, self._wake_of(name))
         try:
-            found = self._reads.get(path, wake)
+            node = self._reads.get(path, wake)
         except StoreError:
             self._stale.add(name)
             raise
-        if found is None:
+        if node is None:
             self._known.pop(name, None)
         else:
-            self._known[name] = _live(path, found)
+            self._known[name] = _live(path, node)
 
     def _wake_of(self, name: str) -> Callable[[], None]:
         def wake() -> None:

@@ -186,8 +186,8 @@ class _File:
     def value(self, key: str, prefix: str = "") -> tuple[str | None, int]:
         """(value, line) of the key with this prefix, under its present name or the earlier one."""
         names = (key, *(old for old, new in RENAMED.items() if new == key))
-        for one in names:
-            found = self._properties.get(prefix + one)
+        for name in names:
+            found = self._properties.get(prefix + name)
             if found is not None:
                 return found.value, found.line
         return None, 0

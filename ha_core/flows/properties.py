@@ -36,17 +36,19 @@ def parse(text: str, name: str) -> dict[str, Property]:
     :param name: of the file, for errors.
     :raises FlowError: a key stands twice: Java takes the last one silently, which hides mistakes.
     """
-    found: dict[str, Property] = {}
+    properties: dict[str, Property] = {}
     number = 1
     for element in javaproperties.parse(text):
         line, number = number, number + max(1, len(element.source.splitlines()))
         if not isinstance(element, javaproperties.KeyValue):
             continue
         key, value = element.key, element.value
-        if key in found:
-            raise FlowError(f"{name}, line {line}: {key} is set in line {found[key].line} already; remove one of them")
-        found[key] = Property(value.rstrip(), line)
-    return found
+        if key in properties:
+            raise FlowError(
+                f"{name}, line {line}: {key} is set in line {properties[key].line} already; remove one of them"
+            )
+        properties[key] = Property(value.rstrip(), line)
+    return properties
 
 
 def read(path: Path) -> dict[str, Property]:
@@ -137,7 +139,7 @@ _BY_CLASS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], Provider]]
 def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
     """:raises FlowError: `allowed.paths` of the provider does not include it (KIP-993)."""
     found = Path(path).resolve()
-    allowed = [Path(one).resolve() for one in parts(parameters.get("allowed.paths", ""))]
+    allowed = [Path(part).resolve() for part in parts(parameters.get("allowed.paths", ""))]
     if allowed and not any(found.is_relative_to(one) for one in allowed):
         raise FlowError(f"{found} is not in allowed.paths of its provider: {', '.join(map(str, allowed))}")
     return found

@@ -88,20 +88,20 @@ def hosts(host: str, port: int | None) -> str:
 class _Accounts(Mapping[str, "SecurityProfile"]):
     """Profiles by name: those of the security file, else the Airflow connections, looked up on first use."""
 
-    known: dict[str, SecurityProfile]
+    profiles: dict[str, SecurityProfile]
 
     def __getitem__(self, name: str) -> SecurityProfile:
-        if name not in self.known:
+        if name not in self.profiles:
             from airflow.sdk.exceptions import AirflowException
 
             try:
-                self.known[name] = ServiceAccountHook(f"{CONNECTION_PREFIX}{name}").get_conn()
+                self.profiles[name] = ServiceAccountHook(f"{CONNECTION_PREFIX}{name}").get_conn()
             except AirflowException as error:
                 raise KeyError(name) from error
-        return self.known[name]
+        return self.profiles[name]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.known)
+        return iter(self.profiles)
 
     def __len__(self) -> int:
-        return len(self.known)
+        return len(self.profiles)

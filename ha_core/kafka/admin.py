@@ -22,6 +22,6 @@ from ha_core.kafka.topics import Topics
 class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, CopiesOfMirrors):
     """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 
-    `CopiesOfMirrors` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most `timeout_s`
-    (of the call, else of the object) and raises `KafkaAdminError`s.
+    `CopiesOfMirrors` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most
+    `timeout_s` (of the call, else of the object) and raises `KafkaAdminError`s.
     """

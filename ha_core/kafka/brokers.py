@@ -137,26 +137,28 @@ class Asking:
         """These brokers under another deadline."""
         return Asking(self._brokers, deadline)
 
-    def call(self, node: int | None, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:
+    def call(
+        self, node: int | None, api: ApiKey, message: Mapping[str, Any], max_version: int = NEWEST
+    ) -> dict[str, Any]:
         """One request to one broker."""
-        return self.converse(node, lambda connection: connection.call(api, message, most))
+        return self.converse(node, lambda connection: connection.call(api, message, max_version))
 
     def calls(
         self,
         node: int | None,
         api: ApiKey,
         keys: Sequence[S],
-        most: int,
+        max_version: int,
         message: Callable[[Sequence[S]], Mapping[str, Any]],
         several_from: int = 0,
     ) -> list[tuple[Sequence[S], dict[str, Any]]]:
-        """Answers about `keys`, at most `most` per request, each with the keys of its request.
+        """Answers about `keys`, at most `max_version` per request, each with the keys of its request.
 
         :param several_from: the first version that takes more than one key.
         """
 
         def talk(connection: BlockingConnection) -> list[tuple[Sequence[S], dict[str, Any]]]:
-            at_once = most if connection.version(api) >= several_from else 1
+            at_once = max_version if connection.version(api) >= several_from else 1
             return [(some, connection.call(api, message(some))) for some in pages(keys, at_once)]
 
         return self.converse(node, talk) if keys else []
@@ -330,12 +332,12 @@ class Asking:
         )
 
 
-def pages(keys: Sequence[T], most: int) -> Iterator[Sequence[T]]:
-    """`keys` in pages of at most `most`."""
-    return (keys[at : at + most] for at in range(0, len(keys), most))
+def pages(keys: Sequence[T], page_size: int) -> Iterator[Sequence[T]]:
+    """`keys` in pages of at most `page_size`."""
+    return (keys[at : at + page_size] for at in range(0, len(keys), page_size))
 
 
-def by_topic(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> list[dict[str, Any]]:
+def topic_entries(entries: Iterable[tuple[str, T]], parts: str = "partitions") -> list[dict[str, Any]]:
     """(topic, entry of a partition), grouped by topic as in requests."""
     topics: dict[str, list[T]] = {}
     for topic, entry in entries:

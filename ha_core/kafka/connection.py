@@ -107,24 +107,24 @@ class BlockingConnection:
         except TlsFilesError as error:
             raise self._failed(TlsRefusedError, f"cannot be reached: {error}.") from None
 
-    def version(self, api: ApiKey, most: int = NEWEST) -> int:
-        """The newest version up to `most` that both sides speak.
+    def version(self, api: ApiKey, max_version: int = NEWEST) -> int:
+        """The newest version up to `max_version` that both sides speak.
 
         :raises UnsupportedByClusterError: there is none.
         """
         try:
-            return self.client.version(api, most)
+            return self.client.version(api, max_version)
         except UnsupportedApiError as error:
             raise UnsupportedByClusterError(self.cluster, f"{self.address} {error}.") from None
 
-    def call(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> dict[str, Any]:
-        """One request and its answer, as dicts of the codec; `most` caps the version."""
-        self.send(api, message, most)
+    def call(self, api: ApiKey, message: Mapping[str, Any], max_version: int = NEWEST) -> dict[str, Any]:
+        """One request and its answer, as dicts of the codec; `max_version` caps the version."""
+        self.send(api, message, max_version)
         return self.receive()
 
-    def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
+    def send(self, api: ApiKey, message: Mapping[str, Any], max_version: int = NEWEST) -> None:
         """Sends a request without waiting; each needs a `receive`."""
-        self._write(self.client.request(api, message, self.version(api, most)))
+        self._write(self.client.request(api, message, self.version(api, max_version)))
 
     def receive(self) -> dict[str, Any]:
         """The answer to the oldest request that has none yet."""

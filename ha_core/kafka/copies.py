@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, topic_entries
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends, fetched
@@ -65,10 +65,10 @@ class PartitionLog:
         at = self._at
         coming: Future[_Fetched] | None = None
         while at < self._end:
-            found = coming.result() if coming is not None else self._fetch(at)
-            at = found.after
+            fetch = coming.result() if coming is not None else self._fetch(at)
+            at = fetch.after
             coming = self._brokers.pool.submit(self._fetch, at) if at < self._end else None
-            yield from found.pieces
+            yield from fetch.pieces
 
     def _fetch(self, at: int) -> _Fetched:
         asking = self._brokers.asking()
@@ -144,11 +144,11 @@ class CopiesOfMirrors(Takeover):
         by_log: dict[Partition, list[CopyId]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy.id)
-        found: dict[CopyId, Notes] = {}
+        notes: dict[CopyId, Notes] = {}
         for log, several in by_log.items():
             with suppress(TopicMissingError):  # copying has not begun
-                found |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
-        return found
+                notes |= self.read_notes(log, dict.fromkeys(several, 0), whole_map=True)
+        return notes
 
     def seed(
         self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
@@ -209,7 +209,11 @@ def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
         batch = pack([Record.of(0, int(time.time() * 1000), key, value)], 0)
         claim(batch, 0, *fenced.writer, sequence)
         entry = {"index": log[1], "records": bytes(batch)}
-        message = {"acks": -1, "timeout_ms": _TIMEOUT_MS, "topic_data": by_topic([(log[0], entry)], "partition_data")}
+        message = {
+            "acks": -1,
+            "timeout_ms": _TIMEOUT_MS,
+            "topic_data": topic_entries([(log[0], entry)], "partition_data"),
+        }
 
         def ask(node: int, _: list[Partition], message: Mapping[str, Any] = message) -> Answers[Partition, bool]:
             answer = asking.call(node, ApiKey.PRODUCE, {"transactional_id": None, **message}, _PRODUCE)
@@ -248,12 +252,12 @@ def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int)
     :raises KafkaAdminError: it cannot be read.
     """
     decided = min(max(last_stable, start), end)
-    found = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
-    return found.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else found
+    counted = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
+    return counted.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else counted
 
 
 def _count(log: Iterable[Piece], start: int) -> Counted:
-    found = Counted()
+    counted = Counted()
     for batch, buf, committed in log:
         if batch.attributes & CONTROL or batch.last_offset < start:
             continue
@@ -262,5 +266,5 @@ def _count(log: Iterable[Piece], start: int) -> Counted:
         else:
             records = sum(record.offset >= start for record in read_records(buf, batch))
         more = Counted(records, batch.end - batch.at) if committed else Counted(aborted=records)
-        found = found.plus(more)
-    return found
+        counted = counted.plus(more)
+    return counted

@@ -118,17 +118,17 @@ class _Creating:
     def objections(self, specs: list[TopicSpec]) -> dict[str, Trial]:
         """Objections by topic; topics without one are missing."""
         refused = self._objections_of(specs)
-        found = {name: Trial(why=_error_text(*answer)) for name, answer in refused.items()}
+        trials = {name: Trial(why=_error_text(*answer)) for name, answer in refused.items()}
         configs = [spec for spec in specs if refused.get(spec.name, _FINE)[0] == ErrorCode.INVALID_CONFIG]
         by_key, without = self._by_key(configs), list[TopicSpec]()
         for spec in configs:
             unknown, wrong = _unknown_and_wrong(spec, by_key[spec.name])
-            found[spec.name] = Trial(unknown, wrong)
+            trials[spec.name] = Trial(unknown, wrong)
             without.append(_without(spec, [*unknown, *wrong]))
         # The remaining settings may be refused together, or the topic for another reason.
         for name, answer in self._objections_of(without).items():
-            found[name] = replace(found[name], why=_error_text(*answer))
-        return found
+            trials[name] = replace(trials[name], why=_error_text(*answer))
+        return trials
 
     def await_leaders(self, partitions: Mapping[str, int]) -> None:
         """Waits until every broker knows a leader for every partition."""

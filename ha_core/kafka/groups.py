@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, StillOurs, by_topic, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, StillOurs, partitions_of, topic_entries
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import GroupNotStableError, StandsInTheWayError, refusal
 from ha_core.kafka.facts import GroupDescription, MemberDescription
@@ -135,7 +135,7 @@ class Groups(Brokers):
     ) -> tuple[Partition, ...]:
         """Deletes committed offsets; returns those that stay because live members are subscribed to the topics."""
         asking = self.asking(timeout_s)
-        topics = by_topic((topic, {"partition_index": index}) for topic, index in sorted(partitions))
+        topics = topic_entries((topic, {"partition_index": index}) for topic, index in sorted(partitions))
 
         def ask(node: int) -> tuple[Partition, ...] | Again:
             still_ours()
@@ -302,7 +302,7 @@ def _commit(
     node: int,
 ) -> bool | Again:
     still_ours()
-    topics = by_topic(
+    topics = topic_entries(
         (
             topic,
             {

@@ -93,10 +93,10 @@ class Offsets(Brokers):
         None means that the broker cannot tell.
         """
         asking = self.asking(timeout_s)
-        found = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
+        times = {key: _NOTHING for key, end in ends.items() if end.start >= end.log_end}
         by_leader: dict[int, list[Partition]] = {}
         for key, end in ends.items():
-            if key not in found and end.leader in asking.nodes:
+            if key not in times and end.leader in asking.nodes:
                 by_leader.setdefault(end.leader, []).append(key)
 
         def ask(node: int) -> None:
@@ -112,10 +112,10 @@ class Offsets(Brokers):
                     }
                     for reading, least_version in _TIME_READINGS
                 )
-                found.update((key, RecordTimes(first.get(key), newest.get(key))) for key in page)
+                times.update((key, RecordTimes(first.get(key), newest.get(key))) for key in page)
 
         asking.on_each(by_leader, ask)
-        return found
+        return times
 
     def leaderships(
         self, partitions: Collection[Partition], timeout_s: float | None = None

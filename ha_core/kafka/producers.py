@@ -13,7 +13,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, by_topic, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, partitions_of, topic_entries
 from ha_core.kafka.errors import KafkaAdminError, refusal
 from ha_core.kafka.offsets import Leaders, fetched
 from ha_core.plan.facts.clusters import Partition, ProducerFacts, Surplus
@@ -44,7 +44,7 @@ class Producers(Brokers):
                     yield key, asking.again(what, part["error_code"], part["error_message"]) or states
 
         def message(some: Sequence[Partition]) -> dict[str, Any]:
-            return {"topics": by_topic(some, "partition_indexes")}
+            return {"topics": topic_entries(some, "partition_indexes")}
 
         return asking.rounds("read the producers", partitions, Leaders(asking).locate, ask)
 

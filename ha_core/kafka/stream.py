@@ -54,9 +54,9 @@ class Stream:
     def fileno(self) -> int:
         return self._socket.fileno()
 
-    def send(self, api: ApiKey, message: Mapping[str, Any], most: int = NEWEST) -> None:
+    def send(self, api: ApiKey, message: Mapping[str, Any], max_version: int = NEWEST) -> None:
         """:raises ConnectionLostError: the broker has hung up."""
-        pieces = self._client.request_in_pieces(api, message, self._client.version(api, most))
+        pieces = self._client.request_in_pieces(api, message, self._client.version(api, max_version))
         self._out += [memoryview(piece) for piece in pieces if piece]
         self.write()
 
@@ -112,7 +112,7 @@ class Stream:
             wanted = self._client.wanted
             if wanted <= SHORT_BYTES:
                 return self._socket.recv(wanted)
-            self._room, self._at = self._rooms.take(wanted), 0
+            self._room, self._at = self._rooms.allocate(wanted), 0
         count = self._socket.recv_into(self._room[self._at :])
         self._at += count
         if count and self._at < len(self._room):
@@ -168,7 +168,7 @@ class BufferPool:
         self._rooms: list[bytearray] = []
         """In order of use, the most recent last."""
 
-    def take(self, size: int) -> memoryview:
+    def allocate(self, size: int) -> memoryview:
         """A view of `size` bytes that no other view shares. It contains bytes of earlier answers."""
         fitting = (room for room in self._rooms if size <= len(room) <= size + size // _SLACK + _GRAIN_BYTES)
         room = next(filter(_free, fitting), None)

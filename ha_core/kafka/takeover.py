@@ -146,7 +146,7 @@ class Takeover(Offsets):
         except CopyDamagedError as error:
             if len(copies) == 1:
                 return dict.fromkeys(copies, error)
-        found = [self._notes_of_each(log, [one], whole_map) for one in copies]
+        found = [self._notes_of_each(log, [copy], whole_map) for copy in copies]
         return {id_: notes for one in found for id_, notes in one.items()}
 
     def fence(
@@ -193,7 +193,7 @@ class Takeover(Offsets):
                         continue
                     notes = found.get(copy_of(key))
                     if notes is not None:
-                        notes.take(key, value)
+                        notes.add(key, value)
         without = {copy: 0 for copy, notes in found.items() if notes.progress is None and since[copy]}
         return found | self.read_notes(log, without, whole_map, timeout_s) if without else found
 
@@ -265,7 +265,9 @@ def _fence_once(asking: Asking, name: str, partitions: tuple[Partition, ...]) ->
     return writer
 
 
-def _at_coordinator(asking: Asking, name: str, api: ApiKey, message: Mapping[str, Any], most: int) -> dict[str, Any]:
+def _at_coordinator(
+    asking: Asking, name: str, api: ApiKey, message: Mapping[str, Any], max_version: int
+) -> dict[str, Any]:
     what = f"take over {name} ({api.name})"
 
     def locate(_: set[str]) -> Answers[str, int]:
@@ -278,7 +280,7 @@ def _at_coordinator(asking: Asking, name: str, api: ApiKey, message: Mapping[str
         yield name, found["node_id"]
 
     def ask(node: int, _: list[str]) -> Answers[str, dict[str, Any]]:
-        answer = asking.call(node, api, message, most)
+        answer = asking.call(node, api, message, max_version)
         parts = [part for topic in answer.get("results_by_topic", ()) for part in topic["results_by_partition"]]
         codes = {part["partition_error_code"] for part in parts}
         codes = (codes | {answer.get("error_code", 0)}) - {ErrorCode.OPERATION_NOT_ATTEMPTED, 0} or {0}
@@ -307,8 +309,8 @@ def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
 
 def topic_ids(progress: Progress | None, source: str, target: str) -> TopicIds:
     """Topic ids to write down: known ids stay."""
-    known = TopicIds() if progress is None else progress.topics
-    return TopicIds(known.source or source, known.target or target)
+    ids = TopicIds() if progress is None else progress.topics
+    return TopicIds(ids.source or source, ids.target or target)
 
 
 def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str) -> None:

@@ -194,7 +194,7 @@ def describe(
             continue
         topics[topic["name"]] = topic
     config = _configs(asking, topics)
-    by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
+    ends_by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
     alive = {broker["node_id"] for broker in answer["brokers"]}
     leaderless: dict[str, set[int]] = {}
     for (name, index), part in partitions_of(topics.values()):
@@ -206,14 +206,14 @@ def describe(
             key for key, _ in partitions_of(topics.values()) if not (partial and key[1] in leaderless.get(key[0], ()))
         ]
         for (name, index), end in ends(asking.by(patience), keys, partial).items():
-            by_topic[name][index] = end
+            ends_by_topic[name][index] = end
     return {
         name: TopicDescription(
             name=name,
             partitions=len(topic["partitions"]),
             replication=min((len(part["replica_nodes"]) for part in topic["partitions"]), default=0),
             config=config[name].own,
-            ends=by_topic[name],
+            ends=ends_by_topic[name],
             internal=topic["is_internal"],
             replicas={
                 part["partition_index"]: Replicas(len(part["isr_nodes"]), len(part["replica_nodes"]))

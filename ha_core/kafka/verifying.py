@@ -67,7 +67,7 @@ class PartitionRanges:
     of: int = 0
     """Number of all ranges."""
     compacted: Compacted = NEITHER
-    behind: int = 0
+    not_copied: int = 0
     """Source offsets that are not copied yet."""
     gone_in_source: int = 0
     """Records below the log start of the source that the copy still has."""
@@ -86,7 +86,7 @@ class PartitionRanges:
     """Most bytes read for a range, of both logs together; None: no limit."""
 
     @property
-    def known(self) -> Compared:
+    def before_reading(self) -> Compared:
         """The result before any record is read. For compacted topics, records that the copy has deleted are counted
         later, while ranges are compared."""
         gone = 0 if any(self.compacted) else self.deleted
@@ -129,7 +129,7 @@ def plan_all(
     shapes = _shapes(source, target, [mirror.topic for mirror in mirrors])
     copies = {mirror.topic: copies_of(mirror, shapes[mirror.topic].partitions) for mirror in mirrors}
     every = [copy for some in copies.values() for copy in some]
-    copied = target.read_copies([one for one in every if one.id.partition < shapes[one.id.topic].copied_partitions])
+    copied = target.read_copies([copy for copy in every if copy.id.partition < shapes[copy.id.topic].copied_partitions])
     ends = source.ends([copy.key for copy in every])
 
     def planned(mirror: Mirror) -> list[PartitionRanges]:
@@ -139,13 +139,24 @@ def plan_all(
         return [_plan(copy.key, ends[copy.key], copied.get(copy.id), compacted, cut) for copy in some]
 
     plans = {mirror.topic: planned(mirror) for mirror in mirrors}
-    deleted = {(one.topic, one.partition) for some in plans.values() for one in some if one.deleted}
+    deleted = {
+        (partition_ranges.topic, partition_ranges.partition)
+        for some in plans.values()
+        for partition_ranges in some
+        if partition_ranges.deleted
+    }
     if not deleted:
         return plans
     both = {copy.key: (ends[copy.key], copied[copy.id].ends) for copy in every if copy.key in deleted}
-    old = outlived(source, target, both, {name: one.kept_ms for name, one in shapes.items()}, int(time.time() * 1000))
+    old = outlived(
+        source, target, both, {name: shape.kept_ms for name, shape in shapes.items()}, int(time.time() * 1000)
+    )
     return {
-        name: [replace(one, outlived=(one.topic, one.partition) in old) for one in some] for name, some in plans.items()
+        name: [
+            replace(partition_ranges, outlived=(partition_ranges.topic, partition_ranges.partition) in old)
+            for partition_ranges in some
+        ]
+        for name, some in plans.items()
     }
 
 
@@ -162,7 +173,7 @@ def plan_ended(
     copies = copies_of(mirror, sorted(ended))
     theirs, ours = (admin.ends([copy.key for copy in copies]) for admin in (source, target))
     notes = target.notes_of(copies)
-    records = _records(extent, (one.source for one in ended.values()))
+    records = _records(extent, (mirror_end.source for mirror_end in ended.values()))
     cut = partial(_cut, extent, f"{extent.seed}:{mirror.key}", records, len(copies))
     plans = []
     for copy in copies:
@@ -173,8 +184,8 @@ def plan_ended(
         copied = CopyMap.of(progress, runs[: len(runs) - len(progress.runs)])
         there = theirs[copy.key]
         end = min(copied.source, until.source, there.last_stable)  # nothing of an open transaction was copied
-        found = _ranges(copy.key, copied, there, end, ours[copy.key], NEITHER, cut)
-        plans.append(replace(found, compacted=compacted, apart=True))
+        partition_ranges = _ranges(copy.key, copied, there, end, ours[copy.key], NEITHER, cut)
+        plans.append(replace(partition_ranges, compacted=compacted, apart=True))
     return plans
 
 
@@ -192,13 +203,13 @@ def _shapes(source: Admin, target: Admin, topics: Collection[str]) -> dict[str, 
     there = {admin: admin.topics(topics, offsets=False) for admin in (source, target)}
     shapes = {}
     for topic in topics:
-        for admin, found in there.items():
-            if topic not in found:
+        for admin, descriptions in there.items():
+            if topic not in descriptions:
                 name = admin.cluster.name
                 text = f"topic {topic} does not exist, and it is mirrored: `switchyard mirrors`."
                 raise TopicMissingError(name, text)
-        both = [found[topic] for found in there.values()]
-        compacted = Compacted(*("compact" in one.config.get("cleanup.policy", "") for one in both))
+        both = [topic_descriptions[topic] for topic_descriptions in there.values()]
+        compacted = Compacted(*("compact" in description.config.get("cleanup.policy", "") for description in both))
         shapes[topic] = _Shape(both[0].partitions, both[1].partitions, compacted, kept_ms(both[0]))
     return shapes
 
@@ -229,8 +240,8 @@ def _cut(
     """
     if any(compacted) and (not extent.sampled or length <= records):
         return _Cut(cutting(length, WHOLE), True, extent.sampled)
-    most = max(MAX_RANGES // partitions, 1)
-    its = cutting(length, records, extent.share, f"{seed}:{key[1]}", most)
+    max_ranges = max(MAX_RANGES // partitions, 1)
+    its = cutting(length, records, extent.share, f"{seed}:{key[1]}", max_ranges)
     return _Cut(its, not any(compacted), extent.sampled)
 
 
@@ -242,14 +253,14 @@ def _plan(key: Partition, source: LogEnds, copy: ReadCopy | None, compacted: Com
         if left and damage is None:
             what = "nothing of it is copied yet" if copy else "the copy does not have the partition yet"
             damage = RecordDifference(source.start, -1, what)
-        return PartitionRanges(*key, behind=left, compacted=compacted, damage=damage, begun=begun)
+        return PartitionRanges(*key, not_copied=left, compacted=compacted, damage=damage, begun=begun)
     copied, damage = copy.copied, copy.damage
     end = min(copied.source, source.log_end)
     if end < copied.source and damage is None:
         damage = RecordDifference(end, -1, f"the source ends at {end}, and it was copied up to {copied.source}")
-    behind = max(source.last_stable - copied.source, 0)
-    found = _ranges(key, copied, source, end, copy.ends, compacted, cut)
-    return replace(found, compacted=compacted, behind=behind, damage=damage)
+    not_copied = max(source.last_stable - copied.source, 0)
+    partition_ranges = _ranges(key, copied, source, end, copy.ends, compacted, cut)
+    return replace(partition_ranges, compacted=compacted, not_copied=not_copied, damage=damage)
 
 
 def _ranges(
@@ -268,7 +279,7 @@ def _ranges(
         span._replace(target_start=min(span.target_start, held), target_end=min(span.target_end, held))
         for span in ranges(copied, start, end, its.records, its.chosen)
     ]
-    most = max(SAMPLE_BYTES // max(len(found), 1), SAMPLE_RANGE_BYTES) if sampled else None
+    max_bytes = max(SAMPLE_BYTES // max(len(found), 1), SAMPLE_RANGE_BYTES) if sampled else None
     return PartitionRanges(
         *key,
         found,
@@ -276,7 +287,7 @@ def _ranges(
         gone_in_source=copied_between(copied.runs, begins, source.start),
         deleted=copied_between(copied.runs, source.start, begins),
         apart=not of_keys,
-        most_bytes=most,
+        most_bytes=max_bytes,
     )
 
 
@@ -342,10 +353,10 @@ def compare(
 
     try:
         if apart:
-            found = Walk(span, theirs, ours, compacted, Unmatched(KeyShare())).run(enough)
+            comparison = Walk(span, theirs, ours, compacted, Unmatched(KeyShare())).run(enough)
         else:
-            found = Comparison(span, theirs, ours, compacted).run(by_now, enough)
-        return found._replace(lacking=0) if outlived else found
+            comparison = Comparison(span, theirs, ours, compacted).run(by_now, enough)
+        return comparison._replace(lacking=0) if outlived else comparison
     except RemoteProtocolError as error:
         return Compared(first=RecordDifference(span.start, span.target_start, str(error)))
 
@@ -374,8 +385,8 @@ def outlived(
     """
     bounds = {key: now_ms - ms for key in ends if (ms := kept.get(key[0])) is not None}
     first = copies.record_times({key: ends[key][1] for key in bounds})
-    begins = {key: one.first_ms for key, one in first.items() if one.first_ms is not None}
+    begins = {key: times.first_ms for key, times in first.items() if times.first_ms is not None}
     # An empty copy has deleted even the newest record of its source.
     newest = source.record_times({key: ends[key][0] for key in bounds.keys() - begins.keys()})
-    begins |= {key: one.newest_ms for key, one in newest.items() if one.newest_ms is not None}
+    begins |= {key: times.newest_ms for key, times in newest.items() if times.newest_ms is not None}
     return frozenset(key for key, at_ms in begins.items() if at_ms < bounds[key])

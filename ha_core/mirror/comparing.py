@@ -74,17 +74,17 @@ class Cutting(NamedTuple):
     chosen: Sequence[int]
 
 
-def cutting(length: int, records: int, share: float = 1.0, seed: str = "", most: int = 1 << 62) -> Cutting:
+def cutting(length: int, records: int, share: float = 1.0, seed: str = "", max_ranges: int = 1 << 62) -> Cutting:
     """Cuts `length` source offsets. A sample has ranges all over the length, one in each section of it, chosen by the
     seed; a short partition is compared as a whole, whatever the share.
 
     :param records: most source offsets per range.
-    :param most: most ranges of a sample, unless the share alone requires more.
+    :param max_ranges: most ranges of a sample, unless the share alone requires more.
     """
     if share >= 1:
         of = -(-length // records)
         return Cutting(records, of, range(of))
-    parts = min(SPREAD, most)
+    parts = min(SPREAD, max_ranges)
     records = min(max(math.ceil(share * length / parts), LEAST_RECORDS), records)
     of = -(-length // records)
     count = min(max(parts, round(share * of)), of)
@@ -180,21 +180,21 @@ class Comparison:
         :param over: called repeatedly; True when the time is over. Keys are then not judged.
         :raises RemoteProtocolError: a batch cannot be read.
         """
-        found: Compared | None = None
+        comparison: Compared | None = None
         firsts: list[RecordDifference] = []
         parts, short = [KeyShare()], False
         while parts and not short:
             keys = Unmatched(parts.pop(), self._followed)
             walked = Walk(self._span, self._source, self._copy, self._compacted, keys).run(over)
-            found = found or walked
+            comparison = comparison or walked
             firsts += [walked.first] if walked.first else []
             states = by_now or (lambda: ByNow(self._source, self._copy))
             of_keys = None if walked.cut_short else self._of_keys(keys.digests, states, over)
             short = of_keys is None
             firsts += of_keys or ()
             parts += keys.left
-        assert found is not None
-        return found._replace(first=min(firsts, default=None), cut_short=short)
+        assert comparison is not None
+        return comparison._replace(first=min(firsts, default=None), cut_short=short)
 
     def _of_keys(
         self, digests: Collection[bytes], by_now: Callable[[], ByNow], over: Callable[[], bool]

@@ -54,10 +54,10 @@ class Unmatched:
     :ivar left: shares of all keys that did not fit into this pass.
     """
 
-    def __init__(self, part: KeyShare, most: int = MAX_FOLLOWED) -> None:
+    def __init__(self, part: KeyShare, max_keys: int = MAX_FOLLOWED) -> None:
         self.digests: set[bytes] = set()
         self.left: list[KeyShare] = []
-        self._part, self._most = part, most
+        self._part, self._most = part, max_keys
 
     def add(self, rest: bytes) -> None:
         """:param rest: key, value and headers of the record."""
@@ -81,7 +81,7 @@ class KeyRecord(NamedTuple):
 
     offset: int
     """Source offset; for a record that the source lacks or above the range, one that orders it among the others."""
-    live: bool
+    has_value: bool
     """False: a tombstone."""
     at: int
     """Offset in its own log."""
@@ -100,7 +100,7 @@ class KeyState:
 
     def differ(self) -> tuple[KeyRecord, str] | None:
         """The record by which the logs differ, and the difference."""
-        newest = max((one.offset for one in (self.source, self.copy) if one), default=-1)
+        newest = max((record.offset for record in (self.source, self.copy) if record), default=-1)
         if self.copy_later and self.copy_later.offset > newest:
             return None  # readers now see this record; it is compared with the next range
         if self.source and (not self.copy or self.copy.offset < self.source.offset):
@@ -110,8 +110,8 @@ class KeyState:
         return None
 
     def _source_is_ahead(self, last: KeyRecord) -> tuple[KeyRecord, str] | None:
-        alive = self.copy if self.copy and self.copy.live else None
-        if last.live:
+        alive = self.copy if self.copy and self.copy.has_value else None
+        if last.has_value:
             deleted = self.deleted_later and alive is None  # the copy has had the tombstone and removed it
             return None if deleted else (last, "the copy has neither it nor a later one of its key")
         if alive is None:
@@ -122,9 +122,9 @@ class KeyState:
     def _copy_is_ahead(self, last: KeyRecord) -> tuple[KeyRecord, str] | None:
         if self.source_later and self.source_later.offset > last.offset:
             return None
-        if last.live:
+        if last.has_value:
             return last, "the copy has a record of this key, and the source neither it nor a later one: it was deleted"
-        if self.source and self.source.live:
+        if self.source and self.source.has_value:
             return last, f"the source has lost this tombstone, and has the key's record at {self.source.at} still"
         return None
 
@@ -145,7 +145,7 @@ class KeyStates:
             seen = KeyRecord(offset, _live(rest), offset)
             if later:
                 state.source_later = seen
-                state.deleted_later |= arrived and not seen.live
+                state.deleted_later |= arrived and not seen.has_value
             else:
                 state.source = seen
 

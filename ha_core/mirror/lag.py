@@ -35,8 +35,8 @@ class LagTracker:
     def saw(self, asked_at: float, end: int, copied: int) -> None:
         """The source had acknowledged everything below `end` at `asked_at` or later; `copied` is in the copy."""
         # Truncated ends are no longer acknowledged; of equal ends the later one adds nothing.
-        seen = [one for one in self._ahead if one.end < end] + [EndSample(asked_at, end)]
-        ahead = [one for one in seen if one.end > copied]
+        seen = [sample for sample in self._ahead if sample.end < end] + [EndSample(asked_at, end)]
+        ahead = [sample for sample in seen if sample.end > copied]
         if len(ahead) < len(seen):
             self._level_at = seen[-len(ahead) - 1].asked_at
         if len(ahead) > MOST_SEEN:
@@ -46,9 +46,9 @@ class LagTracker:
     def since(self, copied: int) -> float | None:
         """Time at which the copy last had everything acknowledged; None: never, as far as is known."""
         found = self._level_at
-        for one in self._ahead:
-            if one.end <= copied:
-                found = one.asked_at
+        for sample in self._ahead:
+            if sample.end <= copied:
+                found = sample.asked_at
         return found
 
     @property

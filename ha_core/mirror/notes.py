@@ -85,11 +85,11 @@ def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
         copy, slot = _key(key)
         if isinstance(slot, str) and slot.startswith(_PAGE):
             page, runs = _fields(value)
-            return copy, RunPage(page, tuple(Run(*one) for one in runs))
+            return copy, RunPage(page, tuple(Run(*run) for run in runs))
         writer, number, leader_epoch, *rest = _fields(value)
         if slot != _PROGRESS:
             (batches,) = rest
-            return copy, Intent(Writer(*writer), number, tuple(Copied(*one) for one in batches), leader_epoch)
+            return copy, Intent(Writer(*writer), number, tuple(Copied(*batch) for batch in batches), leader_epoch)
         source, target, sequence, runs, producers, pages, forgotten, topics, *more = rest
         # A progress written before mirrors could be reversed has none of these.
         base, source_base = [*more, 0, 0][: max(len(more), 2)]
@@ -100,8 +100,8 @@ def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
             sequence,
             number,
             leader_epoch,
-            tuple(Run(*one) for one in runs),
-            {one: (epoch, last) for one, epoch, last in producers},
+            tuple(Run(*run) for run in runs),
+            {producer: (epoch, last) for producer, epoch, last in producers},
             pages,
             forgotten,
             TopicIds(*topics),
@@ -130,7 +130,7 @@ class Notes:
     intents: dict[int, Intent] = field(default_factory=dict)
     pages: dict[int, RunPage] = field(default_factory=dict)
 
-    def take(self, key: bytes, value: bytes) -> None:
+    def add(self, key: bytes, value: bytes) -> None:
         """Takes a record of the copy log with the copy's key. :raises CopyDamagedError: it cannot be read."""
         if not self.whole_map and _PAGE_IN_KEY in key:
             return

@@ -77,7 +77,11 @@ class Throttle:
 
     def at_once(self, mirror: LinkedTopic, partitions: int) -> int:
         """Most bytes to request from each of `partitions` partitions, so that one answer does not use up a minute."""
-        limits = [one.bytes_s for one in (self._in_all, self._mirrors.get(mirror)) if one and one.bytes_s is not None]
+        limits = [
+            bucket.bytes_s
+            for bucket in (self._in_all, self._mirrors.get(mirror))
+            if bucket and bucket.bytes_s is not None
+        ]
         return max(int(min(limits) * _AT_ONCE_S / partitions), _LEAST_AT_ONCE) if limits else sys.maxsize
 
     def spend(self, mirror: LinkedTopic, amount: int, now: float) -> None:

@@ -129,9 +129,9 @@ class PartitionCopy:
         """The offset of the copy after the last record that the target has acknowledged."""
         return self._account.target
 
-    def newest_runs(self, most: int) -> tuple[Run, ...]:
+    def newest_runs(self, count: int) -> tuple[Run, ...]:
         """The newest runs that the target has acknowledged."""
-        return self._account.newest_runs(most)
+        return self._account.newest_runs(count)
 
     @property
     def bytes(self) -> int:

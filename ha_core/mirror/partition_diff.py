@@ -276,13 +276,13 @@ class _LogCursor:
 
 def same(theirs: Piece, ours: Piece) -> bool:
     """True if two batches without gaps have the same records, judged by their bytes; False proves nothing."""
-    one, other = theirs.batch, ours.batch
+    batch, other = theirs.batch, ours.batch
     return (
-        one.records_count == other.records_count
-        and one.base_timestamp == other.base_timestamp
-        and not (one.attributes | other.attributes) & LOG_APPEND_TIME
-        and not (one.attributes ^ other.attributes) & COMPRESSION
-        and theirs.buf[one.at + HEADER_BYTES : one.end] == ours.buf[other.at + HEADER_BYTES : other.end]
+        batch.records_count == other.records_count
+        and batch.base_timestamp == other.base_timestamp
+        and not (batch.attributes | other.attributes) & LOG_APPEND_TIME
+        and not (batch.attributes ^ other.attributes) & COMPRESSION
+        and theirs.buf[batch.at + HEADER_BYTES : batch.end] == ours.buf[other.at + HEADER_BYTES : other.end]
     )
 
 

@@ -238,9 +238,9 @@ class ProgressBuilder:
         self.target += 1
         self._passed += 1
 
-    def newest_runs(self, most: int) -> tuple[Run, ...]:
-        """At most `most` runs, oldest first."""
-        return tuple(self._runs[-most:])
+    def newest_runs(self, count: int) -> tuple[Run, ...]:
+        """At most `count` runs, oldest first."""
+        return tuple(self._runs[-count:])
 
     def progress(self) -> Progress:
         """The current progress, with all runs that are in no page."""

@@ -111,15 +111,15 @@ def good_part(progress: Progress, intents: Iterable[Intent], tail: Iterable[Batc
 
     :return: None: its brokers have lost records, so the origin of the rest is unknown.
     """
-    found = list(tail)
+    batches = list(tail)
     try:
-        _require_last_record(found, progress)
+        _require_last_record(batches, progress)
         if end < progress.target:
             return None
     except CopyDamagedError:
         return None
     try:
-        good = above_progress(found, progress)
+        good = above_progress(batches, progress)
         return recover(progress, intents, DataEnd(good.last, good.passed))
     except CopyDamagedError:
         return progress
@@ -149,7 +149,7 @@ def recover(progress: Progress, intents: Iterable[Intent], found: DataEnd) -> Pr
             )
         account.number = intent.number
         # A progress may have been written in the middle of the intent after its number.
-        for batch in (one for one in intent.batches if one.source >= account.source):
+        for batch in (copied for copied in intent.batches if copied.source >= account.source):
             while passed and passed[0] == account.target:
                 account.pass_over(passed.popleft())
             if account.target == end:

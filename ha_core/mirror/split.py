@@ -67,7 +67,7 @@ def split(buf: bytearray | memoryview, batch: Batch, start: int) -> Iterator[tup
 
     :raises RemoteProtocolError: the batch cannot be read.
     """
-    runs = _runs(one for one in read_records(buf, batch) if one.offset >= start)
+    runs = _runs(record for record in read_records(buf, batch) if record.offset >= start)
     run = next(runs, None)
     while run is not None:
         following = next(runs, None)
@@ -119,12 +119,12 @@ def _runs(records: Iterable[Record]) -> Iterator[list[Record]]:
     """Records with consecutive offsets, at most about `PIECE_BYTES` together."""
     run: list[Record] = []
     size = 0
-    for one in records:
-        if run and (one.offset != run[-1].offset + 1 or size >= PIECE_BYTES):
+    for record in records:
+        if run and (record.offset != run[-1].offset + 1 or size >= PIECE_BYTES):
             yield run
             run, size = [], 0
-        run.append(one)
-        size += len(one.rest)
+        run.append(record)
+        size += len(record.rest)
     if run:
         yield run
 

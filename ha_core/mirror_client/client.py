@@ -84,14 +84,14 @@ class MirrorClient:
         :returns: group → (topic here, partition) → offset; groups without a checkpoint are missing.
         """
         chosen = _chosen(groups)
-        found: dict[str, dict[tuple[str, int], TranslatedPosition]] = {}
+        positions: dict[str, dict[tuple[str, int], TranslatedPosition]] = {}
         for checkpoint in self.checkpoints(remote_alias):
             if chosen(checkpoint.group):
-                its = found.setdefault(checkpoint.group, {})
+                its = positions.setdefault(checkpoint.group, {})
                 its[checkpoint.topic, checkpoint.partition] = TranslatedPosition(
                     checkpoint.downstream_offset, checkpoint.metadata
                 )
-        return found
+        return positions
 
     def translate_offsets(self, remote_alias: str, group: str) -> dict[tuple[str, int], TranslatedPosition]:
         """`remote_consumer_offsets` of one group, as `RemoteClusterUtils.translateOffsets` has it."""

@@ -22,12 +22,12 @@ MAX_OFFSET = (1 << 63) - 1
 """The highest offset that the protocol can carry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid", populate_by_name=True))
 class Extent:
     """A range of one partition's client offsets that one cluster holds.
 
     Client offset `o` in `[start, end)` is offset `base + (o - start)` there; `end` None means open.
-    `term` is the writer epoch: 0 for the first cluster, one more at every cut, never reset. Copied extents have the
+    `writer_epoch` is 0 for the first cluster, one more at every cut, never reset. Copied extents have the
     epoch in which their records were written, so several may share one.
 
     A gateway holds all extents of a fleet, hundreds of thousands. Slots instead of a model (`Part`) take a sixth of
@@ -38,7 +38,8 @@ class Extent:
     start: int = Field(ge=0)
     end: int | None = None
     base: int = Field(ge=0)
-    term: int = Field(ge=0)
+    writer_epoch: int = Field(ge=0, validation_alias="term", serialization_alias="term")
+    """Stored as `term`."""
     ignored: bool = False
     """Readers skip it: its cluster died, and the operator chose to go on without its unread records."""
     known_end: int | None = None
@@ -109,7 +110,12 @@ class Extent:
 
     def same_stay(self, other: Extent) -> bool:
         """Whether both are one stay in one cluster, even if their ends differ: their offsets mean the same records."""
-        return (self.cluster, self.term, self.start, self.base) == (other.cluster, other.term, other.start, other.base)
+        return (self.cluster, self.writer_epoch, self.start, self.base) == (
+            other.cluster,
+            other.writer_epoch,
+            other.start,
+            other.base,
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
@@ -126,15 +132,15 @@ class NewerExtent(Extent):
         return {**known, "unknown": {name: value for name, value in stored.items() if name not in known}}
 
     @model_serializer(mode="wrap")
-    def _with_unknown(self, known: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        return {name: value for name, value in known(self).items() if name != "unknown"} | self.unknown
+    def _with_unknown(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        return {name: value for name, value in handler(self).items() if name != "unknown"} | self.unknown
 
 
 Extents = tuple[Annotated[Extent | NewerExtent, Field(union_mode="left_to_right")], ...]
 """All extents of one partition."""
 
 
-class Place(NamedTuple):
+class Location(NamedTuple):
     """The place of a client offset: `physical` is its offset in `extent.cluster`."""
 
     extent: Extent
@@ -147,7 +153,7 @@ class Hole(NamedTuple):
     extent: Extent
 
 
-def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
+def locate(extents: Sequence[Extent], offset: int) -> Location | Hole:
     """Find the extent that holds client offset `offset`; ignored extents are holes.
 
     :raises ValueError: no extents, or a negative offset (the protocol's -1 and -2 are no offsets).
@@ -155,13 +161,13 @@ def locate(extents: Sequence[Extent], offset: int) -> Place | Hole:
     if offset < 0:
         raise ValueError(f"{offset} is no client offset: offsets start at 0")
     # Newest first: nearly every request is for the writer's extent.
-    following = live(extents)
+    following = open_extent(extents)
     for extent in reversed(extents):
         if extent.ignored:
             continue
         if offset >= extent.start:
             if extent.end is None or offset < extent.end:
-                return Place(extent, extent.to_physical(offset))
+                return Location(extent, extent.to_physical(offset))
             break
         following = extent
     return Hole(following)
@@ -173,7 +179,7 @@ def log_start(extents: Sequence[Extent], cluster: str, offset: int) -> int:
     return max((e.to_physical(offset if e.end is None else min(offset, e.end)) for e in below), default=0)
 
 
-def live(extents: Sequence[Extent]) -> Extent:
+def open_extent(extents: Sequence[Extent]) -> Extent:
     """The writer's extent: the last one, which is open.
 
     :raises ValueError: no extent is open.
@@ -185,7 +191,7 @@ def live(extents: Sequence[Extent]) -> Extent:
 
 def identity(cluster: str) -> Extents:
     """The extents of a partition that never left `cluster`."""
-    return (Extent(cluster=cluster, start=0, end=None, base=0, term=0),)
+    return (Extent(cluster=cluster, start=0, end=None, base=0, writer_epoch=0),)
 
 
 def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end: int | None = None) -> Extents:
@@ -198,16 +204,18 @@ def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end
     :param known_end: forced moves only, see `Extent.known_end`.
     :raises ValueError: the cut is below the writer's extent, the target is the writer, or epochs are used up.
     """
-    current = live(extents)
+    current = open_extent(extents)
     if current.cluster == target:
         raise ValueError(f"{target} is the writer already: a cut needs another cluster")
     if at < current.start:
         raise ValueError(f"the cut {at} is below {current.start}, where the stay in {current.cluster} began")
-    if current.term >= MAX_TERM:
-        raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
+    if current.writer_epoch >= MAX_TERM:
+        raise ValueError(
+            f"the partition has changed its writer {current.writer_epoch} times, the most that can be counted"
+        )
     closed = current.changed(end=at, known_end=known_end)
     kept = tuple(_within(extent, target, base) for extent in (*extents[:-1], closed))
-    opened = Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1)
+    opened = Extent(cluster=target, start=at, end=None, base=base, writer_epoch=current.writer_epoch + 1)
     return (*_without_empty(kept), opened)
 
 
@@ -260,8 +268,10 @@ def _problems(extents: Sequence[Extent]) -> Iterator[str]:
             before = extents[index - 1]
             if extent.start < (before.start + 1 if before.end is None else before.end):
                 yield f"{where} starts at {extent.start}, inside the one before"
-            if extent.term < before.term or (extent.term == before.term and not extent.copied):
-                yield f"{where} has term {extent.term}, and the one before it has {before.term}"
+            if extent.writer_epoch < before.writer_epoch or (
+                extent.writer_epoch == before.writer_epoch and not extent.copied
+            ):
+                yield f"{where} has term {extent.writer_epoch}, and the one before it has {before.writer_epoch}"
         older = physical.get(extent.cluster)
         older_end = None if older is None else older.physical_end
         if older_end is not None and extent.base < older_end:

@@ -4,12 +4,12 @@ thousands of them."""
 from __future__ import annotations
 
 
-def whole_number(text: str, most: int) -> int | None:
-    """Parse 0 to `most` in ASCII digits, leading zeros allowed; None: anything else."""
+def whole_number(text: str, maximum: int) -> int | None:
+    """Parse 0 to `maximum` in ASCII digits, leading zeros allowed; None: anything else."""
     if not (text.isascii() and text.isdecimal()):
         return None
     digits = text.lstrip("0") or "0"
-    if len(digits) > len(str(most)):
+    if len(digits) > len(str(maximum)):
         return None
     number = int(digits)
-    return number if number <= most else None
+    return number if number <= maximum else None

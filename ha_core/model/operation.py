@@ -124,7 +124,7 @@ class Cut(NamedTuple):
     partition: int
     start: int
     base: int
-    term: int
+    writer_epoch: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +295,7 @@ class Operation(Document):
     ONE_REVISION: ClassVar[bool] = False
     """It has changed nothing until its one revision, so any process may end it soon after its executor has died."""
     FENCES: ClassVar[bool] = False
-    """Clients wait behind a fence of it, and its history has the milliseconds (`fenced_ms`)."""
+    """Clients wait under its fence, and its history has the milliseconds (`fenced_ms`)."""
     CROSSES: ClassVar[bool] = False
     """Its cuts may lie ahead of the logs: then no executor waits for them, and later looks settle it."""
 
@@ -341,7 +341,7 @@ class Operation(Document):
 
     @property
     def ends_at(self) -> datetime | None:
-        """When it is to end behind a fence what has not ended by then; None: never."""
+        """When it ends, under a fence, the crossings that have not ended by then; None: never."""
         return None
 
     @property

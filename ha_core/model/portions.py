@@ -9,15 +9,15 @@ T = TypeVar("T")
 
 
 def portions(
-    things: Iterable[T], most: int, size: Callable[[T], int], most_things: int | None = None
+    things: Iterable[T], max_size: int, size: Callable[[T], int], most_things: int | None = None
 ) -> Iterator[list[T]]:
-    """Portions of consecutive things: their sizes add up to `most`, unless it is a single thing, and their number to
-    `most_things`."""
+    """Portions of consecutive things: their sizes add up to `max_size`, unless it is a single thing, and their number
+    to `most_things`."""
     portion: list[T] = []
     total = 0
     for thing in things:
         more = size(thing)
-        if portion and (total + more > most or len(portion) == most_things):
+        if portion and (total + more > max_size or len(portion) == most_things):
             yield portion
             portion, total = [], 0
         portion.append(thing)

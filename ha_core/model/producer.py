@@ -28,13 +28,13 @@ def is_gateway_id(producer_id: int) -> bool:
     return FIRST_CLIENT_ID <= producer_id < TERM_STRIDE
 
 
-def upstream_id(client_id: int, term: int) -> int:
-    """The id that the cluster of `term` sees for the client's `client_id`."""
+def upstream_id(client_id: int, writer_epoch: int) -> int:
+    """The id that the cluster of `writer_epoch` sees for the client's `client_id`."""
     if not is_gateway_id(client_id):
         return client_id
-    if not 0 <= term <= MAX_TERM:
-        raise ValueError(f"term {term} is outside 0 to {MAX_TERM}")
-    return client_id + term * TERM_STRIDE
+    if not 0 <= writer_epoch <= MAX_TERM:
+        raise ValueError(f"term {writer_epoch} is outside 0 to {MAX_TERM}")
+    return client_id + writer_epoch * TERM_STRIDE
 
 
 def client_id(upstream: int) -> int:
@@ -42,10 +42,11 @@ def client_id(upstream: int) -> int:
     return upstream % TERM_STRIDE if upstream >= FIRST_CLIENT_ID else upstream
 
 
-def own_id(upstream: int, term: int) -> int | None:
-    """The client's id of the producer that the cluster of `term` knows as `upstream`; None: no gateway issued it."""
+def own_id(upstream: int, writer_epoch: int) -> int | None:
+    """The client's id of the producer that the cluster of `writer_epoch` knows as `upstream`; None: no gateway issued
+    it."""
     client = client_id(upstream)
-    return client if is_gateway_id(client) and upstream == upstream_id(client, term) else None
+    return client if is_gateway_id(client) and upstream == upstream_id(client, writer_epoch) else None
 
 
 def issued_id(own: int, node: int) -> int:

@@ -82,9 +82,9 @@ def check_limit(key: str, value: float) -> QuotaKind:
         raise ValueError(f"Quota {key} must be greater than 0")
     if kind is QuotaKind.REQUEST and value < MIN_PERCENTAGE:
         raise ValueError(f"Quota {key} must be {MIN_PERCENTAGE:f} at least")
-    most = MAX_PERCENTAGE if kind is QuotaKind.REQUEST else MAX_BYTE_RATE
-    if not value <= most or math.isnan(value):
-        raise ValueError(f"Quota {key} must be {most:.0f} at most")
+    maximum = MAX_PERCENTAGE if kind is QuotaKind.REQUEST else MAX_BYTE_RATE
+    if not value <= maximum or math.isnan(value):
+        raise ValueError(f"Quota {key} must be {maximum:.0f} at most")
     if kind is not QuotaKind.REQUEST and abs(value % 1.0) > 1e-6:
         raise ValueError(f"{key} cannot be a fractional value.")
     return kind

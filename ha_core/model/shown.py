@@ -58,6 +58,6 @@ def _number(character: str) -> str:
     return character.encode("unicode_escape").decode("ascii")
 
 
-def _json_number(found: re.Match[str]) -> str:
-    units = found[0].encode("utf-16-be", "surrogatepass").hex()
+def _json_number(match: re.Match[str]) -> str:
+    units = match[0].encode("utf-16-be", "surrogatepass").hex()
     return "".join(f"\\u{units[at : at + 4]}" for at in range(0, len(units), 4))

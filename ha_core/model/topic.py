@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field, field_serializer, field_validator
 
 from ha_core.model.document import FEW_BYTES, Document, Part
-from ha_core.model.extent import Extent, Extents, identity, live
+from ha_core.model.extent import Extent, Extents, identity, open_extent
 
 Refused = Literal["", "asked", "away"]
 _NAME = r"^[a-zA-Z0-9._-]{1,249}$"
@@ -108,7 +108,7 @@ class Topic(Document):
             raise ValueError(f"topic {self.name} has no map: partition {partition} is passed through untouched")
         return identity(self.writer)
 
-    def stays(self) -> Iterator[tuple[int, Extent]]:
+    def all_extents(self) -> Iterator[tuple[int, Extent]]:
         """(partition, extent) of the whole map, in order."""
         for partition, extents in sorted(self.partitions.items()):
             yield from ((partition, extent) for extent in extents)
@@ -119,7 +119,7 @@ class Topic(Document):
         :raises ValueError: the map is damaged.
         """
         extents = self.extents(partition)
-        current = live(extents)
+        current = open_extent(extents)
         if not self.crosses(partition):
             return current
         if len(extents) < 2 or extents[-2].cluster == current.cluster:
@@ -147,7 +147,7 @@ class Topic(Document):
     @property
     def clusters(self) -> frozenset[str]:
         """Every cluster that the map names."""
-        return self._and_writer(extent.cluster for _, extent in self.stays())
+        return self._and_writer(extent.cluster for _, extent in self.all_extents())
 
     def _and_writer(self, clusters: Iterable[str]) -> frozenset[str]:
         return frozenset(filter(None, (*clusters, self.writer)))

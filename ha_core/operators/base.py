@@ -23,7 +23,7 @@ from airflow.sdk.exceptions import (
 
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner, triggered_by
-from ha_core.operators.forms import Flag, OfForm, RefusedRequestError, refuse_unknown_keys
+from ha_core.operators.forms import Flag, FormArguments, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import (
     DONE,
@@ -55,7 +55,7 @@ class DryRunEnds(AirflowSkipException):  # type: ignore[misc]  # airflow is not 
     """Skips a task that changes something, in a dry run or after a rejection. Its preview has already been logged."""
 
 
-class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow is not typed here
+class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # airflow is not typed here
     """One call of the executor in the environment of a connection; subclasses implement it in `work`.
 
     A refused request fails at once, because repeating it cannot help; other errors are up to `retries`.
@@ -140,20 +140,20 @@ class SwitchyardOperator(OfForm, BaseOperator):  # type: ignore[misc]  # airflow
         ]
         return tuple(report for report in reports if report.result != "undone")
 
-    def say(self, page: Page, most: int | None = None) -> None:
-        self._write_log(page_in_labels(page, _labels(self.context)), most)
+    def say(self, page: Page, max_rows: int | None = None) -> None:
+        self._write_log(page_in_labels(page, _labels(self.context)), max_rows)
 
-    def propose(self, page: Page, most: int | None = None) -> None:
+    def propose(self, page: Page, max_rows: int | None = None) -> None:
         """Log a page, and leave it as the approver's table, below the user who triggered the run and the reason."""
         who = triggered_by(self.context) or "the clock"
         why = getattr(self, "reason", None)
         heading = f"Asked for by {who}: {why}" if why else f"Asked for by {who}"
         blocks = [*page_in_labels(chain([heading], page), _labels(self.context))]
-        self._write_log(blocks, most)
+        self._write_log(blocks, max_rows)
         self.push("table", markdown(blocks))
 
-    def _write_log(self, page: Page, most: int | None) -> None:
-        for line in log_lines(page, most):
+    def _write_log(self, page: Page, max_rows: int | None) -> None:
+        for line in log_lines(page, max_rows):
             self.log.info("%s", line)
 
     def say_reports(self, reports: Iterable[Report]) -> None:
@@ -241,16 +241,16 @@ def show(context: Context, line: str) -> None:
     context["map_index_template"] = "{{ shown }}"
 
 
-def bounded(result: Any, most: int = MAX_LISTED) -> Any:
-    """A result whose lists and mappings have at most `most` entries; `left_out` counts the others by name."""
+def bounded(result: Any, max_items: int = MAX_LISTED) -> Any:
+    """A result whose lists and mappings have at most `max_items` entries; `left_out` counts the others by name."""
     if not isinstance(result, Mapping):
         return result
     several = {key: value for key, value in result.items() if isinstance(value, list | tuple | Mapping)}
-    left_out = {key: len(value) - most for key, value in several.items() if len(value) > most}
-    kept = {key: bounded(value, most) for key, value in result.items()}
+    left_out = {key: len(value) - max_items for key, value in several.items() if len(value) > max_items}
+    kept = {key: bounded(value, max_items) for key, value in result.items()}
     for key in left_out:
         kind = dict if isinstance(kept[key], Mapping) else list
-        kept[key] = kind(islice(kept[key].items() if kind is dict else kept[key], most))
+        kept[key] = kind(islice(kept[key].items() if kind is dict else kept[key], max_items))
     return {**kept, "left_out": left_out} if left_out else kept
 
 

@@ -33,8 +33,8 @@ def current_id(base: str, read: Callable[[str], Operation | None]) -> str:
     :raises ValueError: the run has used up its attempts.
     """
     for operation_id in attempts(base):
-        found = read(operation_id)
-        if found is None or found.state != "undone":
+        operation = read(operation_id)
+        if operation is None or operation.state != "undone":
             return operation_id
     raise ValueError(f"{base} was undone {MAX_ATTEMPTS} times. Trigger a new run.")
 

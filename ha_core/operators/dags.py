@@ -21,7 +21,7 @@ from ha_core.model import WaitingApproval
 from ha_core.operators.base import Context
 from ha_core.operators.dag_run import APPROVAL, PLAN, responder, run_by, run_owner, triggered_by
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import Flag, FormField, OfForm
+from ha_core.operators.forms import Flag, FormArguments, FormField
 
 if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
@@ -34,7 +34,7 @@ MAX_REASON = 500
 """Characters of a run's reason that `switchyard status` shows."""
 
 
-class ApproveOperator(OfForm, ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
+class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  # airflow is not typed here
     """Ask a human to approve the run, showing them the proposal. Skipped in a dry run, or if no approval is required.
 
     It comes before the locks are taken, so waiting blocks no other operation. After a rejection every task that changes

@@ -81,33 +81,33 @@ class OutcomeOperator(SwitchyardOperator):
     def work(self) -> dict[str, Any]:
         answer = approval_of(self.context)
         task_outcome = outcome(self._told(), responder(answer) if rejected(answer) else None)
-        found, details = self._with_details(task_outcome)
-        self.log.info("%s", found.line)
-        show(self.context, shown(found))
-        self.push("outcome", found.line)  # the UI folds the result, but not this
-        document = {"outcome": found.line, **(found.by.more if found.by else {}), **details}
-        if found.failed:
+        run_outcome, details = self._with_details(task_outcome)
+        self.log.info("%s", run_outcome.line)
+        show(self.context, shown(run_outcome))
+        self.push("outcome", run_outcome.line)  # the UI folds the result, but not this
+        document = {"outcome": run_outcome.line, **(run_outcome.by.more if run_outcome.by else {}), **details}
+        if run_outcome.failed:
             self.push_result(document)
-            raise RunFailedError(found.line)
+            raise RunFailedError(run_outcome.line)
         return document
 
     def _with_details(self, task_outcome: RunOutcome) -> tuple[RunOutcome, dict[str, Any]]:
         """Adds details from the store. A failed run is reported without them: the store may be what failed it."""
         try:
-            found = self.judged(task_outcome)
-            return found, self.details(found)
+            run_outcome = self.judged(task_outcome)
+            return run_outcome, self.details(run_outcome)
         except Exception as error:
             if not task_outcome.failed:
                 raise  # Airflow retries
             self.log.warning("the result has no details, because they could not be read: %s", error)
             return task_outcome, {}
 
-    def judged(self, found: RunOutcome) -> RunOutcome:
+    def judged(self, run_outcome: RunOutcome) -> RunOutcome:
         """The outcome of the whole run, if tasks only know their part."""
-        return found
+        return run_outcome
 
-    def details(self, found: RunOutcome) -> dict[str, Any]:
-        returned = self.context["ti"].xcom_pull(task_ids=found.by.task) if found.by else None
+    def details(self, run_outcome: RunOutcome) -> dict[str, Any]:
+        returned = self.context["ti"].xcom_pull(task_ids=run_outcome.by.task) if run_outcome.by else None
         return dict(returned) if isinstance(returned, Mapping) else {}
 
     def _told(self) -> list[TaskResult]:

@@ -104,7 +104,7 @@ class Flag(FormField):
         return _TRUTHS[text]
 
 
-class OfForm:
+class FormArguments:
     """Each `FormField` in the body of an operator's class declares an argument and a template field. If a DAG leaves
     the argument out, its value is that field of the run's form."""
 
@@ -329,7 +329,7 @@ def lag_bounds() -> dict[str, Param]:
             default=100_000,
         ),
         "warn_lag_ms": field(
-            "Warn: copy is behind, ms", "By the age of the oldest missing record.", "integer", **whole, default=60_000
+            "Warn: copy lags, ms", "By the age of the oldest missing record.", "integer", **whole, default=60_000
         ),
         "refuse_lag_records": field(
             "Refuse: copy lacks records",
@@ -338,7 +338,7 @@ def lag_bounds() -> dict[str, Param]:
             **none,
         ),
         "refuse_lag_ms": field(
-            "Refuse: copy is behind, ms", "By the age of the oldest missing record.", ["null", "integer"], **none
+            "Refuse: copy lags, ms", "By the age of the oldest missing record.", ["null", "integer"], **none
         ),
     }
 

@@ -26,10 +26,10 @@ def labels_of(params: Mapping[str, Any]) -> dict[str, str]:
 def in_labels(text: str, labels: Mapping[str, str]) -> str:
     """`text` with the form's labels in place of options: `Say "Reason".`. Options without a field stay."""
 
-    def labelled(found: re.Match[str]) -> str:
-        name = (found["option"] or "").replace("-", "_")
+    def labelled(match: re.Match[str]) -> str:
+        name = (match["option"] or "").replace("-", "_")
         label = next((labels[name + unit] for unit in _UNITS if name + unit in labels), None)
-        return found[0] if label is None else f'"{label}"'
+        return match[0] if label is None else f'"{label}"'
 
     return _COMMAND_OR_OPTION.sub(labelled, text)
 

@@ -207,7 +207,9 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         for look in looks:
             self.log.info("%s is %s: %s", look.operation.id, look.operation.state, look.words)
         if failed := [look.operation for look in looks if look.operation.state in {"failed", "undone"}]:
-            raise AirflowFailException(" ".join(f"{one.id} has ended as {one.state}: {one.result}" for one in failed))
+            raise AirflowFailException(
+                " ".join(f"{operation.id} has ended as {operation.state}: {operation.result}" for operation in failed)
+            )
         if not all(look.ended for look in looks):
             return False
         if left := [f"{look.operation.id}: {look.error}" for look in looks if look.error]:
@@ -244,7 +246,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
 class ReportMigrationOperator(OutcomeOperator):
     """The run's result: a line for each batch, or the proposal if nothing was started."""
 
-    def details(self, found: RunOutcome) -> dict[str, Any]:
+    def details(self, outcome: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.migration.listing import migrations
         from ha_core.operations.move.dependents import words
         from ha_core.present.state import migrations_page
@@ -257,11 +259,11 @@ class ReportMigrationOperator(OutcomeOperator):
             return {"result": "nothing was changed", "proposal": proposal}
         ids = [operation.id for operation in ended]
         moved = {name for operation in ended for name in operation.moved}
-        shown = [one for one in migrations(self.environment) if one.status.topic in moved]
+        shown = [migration for migration in migrations(self.environment) if migration.status.topic in moved]
         self.say(migrations_page(shown))
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
-        return {"operations": ids, "migrations": [one.to_json() for one in shown], "groups": groups}
+        return {"operations": ids, "migrations": [migration.to_json() for migration in shown], "groups": groups}
 
     def ended(self) -> list[MoveOperation]:
         """Current documents of the run's operations."""

@@ -117,10 +117,10 @@ class ThrottleMirrorOperator(SwitchyardOperator):
             self.would(f"would have {amount(len(others), 'mirror')} copied {words}", objections=["none"])
             if self.dry_run:
                 raise DryRunEnds("This is a dry run: nothing is changed.")
-            found = throttle(self.environment, self.topics, self.target, limit, self.reason)
-            if found.report is None:
-                raise AirflowSkipException(found.words)
-            report = found.report
+            result = throttle(self.environment, self.topics, self.target, limit, self.reason)
+            if result.report is None:
+                raise AirflowSkipException(result.words)
+            report = result.report
         self.require_served(report)
         self.done(f"each topic is copied {words} from now on, by {report.operation}")
         return report.to_json()
@@ -201,7 +201,7 @@ class ReconcileOperator(SwitchyardOperator):
         result = reconcile(self.environment, dry_run=self.dry_run, **arguments)
         self.say(reconciled_page(result), MAX_LISTED)
         document, open_ = result.to_json(), reconciled_attention(result)
-        if not result.found:
+        if not result.tails:
             raise AirflowSkipException(f"{nothing_left_in(self.cluster)}.")
         wrong = amount(
             len(result.open),
@@ -221,7 +221,7 @@ class ReconcileOperator(SwitchyardOperator):
             raise AirflowFailException(
                 f"Of {self.cluster}: {'; '.join(filter(None, lines))}. The first: {open_[0]}. The log has all of it."
             )
-        counted = len(result.found) - len(result.open)
+        counted = len(result.tails) - len(result.open)
         were = "was" if result.records == 1 else "were"
         found = f"{amount(result.records, 'record')} of {amount(counted, 'partition')} of {self.cluster}"
         counted_words = f"{found} {were} not mirrored"
@@ -257,21 +257,21 @@ class SyncMirrorsOperator(SwitchyardOperator):
         from ha_core.plan.facts.verdict import amount
         from ha_core.present.mirrors import synced_page
 
-        found = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
-        if not found.parts:
+        syncs = sync_mirrors(self.environment, self.topics, self.target, self.dry_run)
+        if not syncs.parts:
             raise AirflowSkipException("No topic is mirrored.")
-        self.say(synced_page(found), MAX_LISTED)
-        stops = [f"{one.about}, {one.what}: {one.reason}" for one in found.stops]
+        self.say(synced_page(syncs), MAX_LISTED)
+        stops = [f"{finding.about}, {finding.what}: {finding.reason}" for finding in syncs.stops]
         left = f"left to somebody: {amount(len(stops), 'thing')}. The first: {stops[0]}" if stops else ""
         if self.dry_run:
-            would = f"would change {amount(len(found.changes), 'thing')} on standbys"
+            would = f"would change {amount(len(syncs.changes), 'thing')} on standbys"
             self.would("; ".join(filter(None, (would, left))), objections=stops or ["none"])
         elif stops:
-            self.push_result(found.to_json())
+            self.push_result(syncs.to_json())
             raise AirflowFailException(f"Not as in their sources, and {left}")
         else:
-            self.done(f"changed {amount(len(found.changes), 'thing')} on standbys, which are as their sources")
-        return found.to_json()
+            self.done(f"changed {amount(len(syncs.changes), 'thing')} on standbys, which are as their sources")
+        return syncs.to_json()
 
 
 COMPARE = "compare"

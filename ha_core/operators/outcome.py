@@ -72,14 +72,14 @@ def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunO
 
     :param rejected_by: the user who rejected it, empty after a timeout; None: not asked, or approved.
     """
-    if failed := next((one for one in tasks if "failed" in one.states), None):
+    if failed := next((task for task in tasks if "failed" in task.states), None):
         return replace(_failure(failed), short=_failure(in_short(failed)).text)
-    if any("upstream_failed" in one.states for one in tasks):
+    if any("upstream_failed" in task.states for task in tasks):
         return RunOutcome(FAILED, "an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because there was no answer in time"
         return RunOutcome("REJECTED", "nothing changed", where=who)
-    results = [one for one in tasks if one.kind in {DONE, DRY_RUN, NOTHING}]
+    results = [task for task in tasks if task.kind in {DONE, DRY_RUN, NOTHING}]
     if not results:
         return RunOutcome(DONE, "but no task has reported its result; see their logs")
     last = results[-1]
@@ -112,21 +112,21 @@ def in_short(result: TaskResult) -> TaskResult:
 
 def refusal_in_short(verdicts: Iterable[Verdict]) -> str:
     """First error as "subject (code): remedy", or "" if there is none."""
-    errors = [one for one in verdicts if one.level == "error"]
+    errors = [verdict for verdict in verdicts if verdict.level == "error"]
     if not errors:
         return ""
     first, more = errors[0], f", and {len(errors) - 1} more" if len(errors) > 1 else ""
     return f"{first.about} ({first.code}{more}): {first.remedy} {first.text}"
 
 
-def shown(found: RunOutcome) -> str:
+def shown(run_outcome: RunOutcome) -> str:
     """The text beside a task: the whole line, or its short form with the remedy first."""
-    return found.line if len(found.line) <= MAX_SHOWN else cut_off(found.short_line)
+    return run_outcome.line if len(run_outcome.line) <= MAX_SHOWN else cut_off(run_outcome.short_line)
 
 
-def cut_off(text: str, most: int = MAX_SHOWN) -> str:
+def cut_off(text: str, max_length: int = MAX_SHOWN) -> str:
     """Cut at the end of a word, and never within a command: half a command may do something else, or more."""
-    if len(text) <= most:
+    if len(text) <= max_length:
         return text
-    ends = [at for at in range(most) if text[at].isspace() and text.count("`", 0, at) % 2 == 0]
-    return f"{text[: ends[-1] if ends else most - 1].rstrip(' ,;:')}…"
+    ends = [at for at in range(max_length) if text[at].isspace() and text.count("`", 0, at) % 2 == 0]
+    return f"{text[: ends[-1] if ends else max_length - 1].rstrip(' ,;:')}…"

@@ -53,9 +53,9 @@ def _look() -> str:
 
     try:
         with SwitchyardHook().get_conn("airflow:page") as environment:
-            found = mirrors_now(environment)
-            looks = synced(environment, found.mirrors)
-            below = [*below_mirrors(found, [*left_behind(environment)], looks, environment.age_s)]
-            return document(found, below, environment.now())
+            mirrors = mirrors_now(environment)
+            looks = synced(environment, mirrors.mirrors)
+            below = [*below_mirrors(mirrors, [*left_behind(environment)], looks, environment.age_s)]
+            return document(mirrors, below, environment.now())
     except (StoreError, SecurityProfileError, AirflowException, ValueError) as error:
         raise PageError(f"The mirrors cannot be shown: {error}") from error

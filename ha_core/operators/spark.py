@@ -123,7 +123,7 @@ class SparkJobOperator(SparkSubmitOperator):  # type: ignore[misc]  # airflow is
         hook = SwitchyardHook(self.zookeeper_conn_id)
         with refusals_are_final(context), hook.get_conn(run_owner(context)) as environment:
             clusters = environment.store.load().clusters.values()
-            profiles = {one.security: environment.profiles.get(one.security) for one in clusters}
+            profiles = {cluster.security: environment.profiles.get(cluster.security) for cluster in clusters}
         _write_profiles(accounts, profiles)
         self.env_vars = {SECURITY_FILE_VARIABLE: str(accounts)}
         settings = hook.settings()
@@ -186,6 +186,6 @@ def _write_profiles(file: Path, profiles: dict[str, SecurityProfile | None]) -> 
 
     from ha_core.kafka.security import fields_of
 
-    fields = {name: fields_of(one) for name, one in profiles.items() if one is not None}
+    fields = {name: fields_of(profile) for name, profile in profiles.items() if profile is not None}
     file.touch(mode=0o600)
     file.write_text(yaml.safe_dump(fields), "utf-8")

@@ -242,7 +242,7 @@ class RecordOperator(StepOperator):
 class ReportOperator(OutcomeOperator):
     """The result of a switch: the operation's report, or the proposal if nothing was started."""
 
-    def details(self, found: RunOutcome) -> dict[str, Any]:
+    def details(self, outcome: RunOutcome) -> dict[str, Any]:
         from ha_core.operations.engine.report import report_of
 
         operation = newest_move(self.context, self.environment)
@@ -327,14 +327,14 @@ class SwitchBatchOperator(MigrateBatchOperator):
 class ReportClusterSwitchOperator(ReportMigrationOperator):
     """The run's result: the outcome of all parts in the first line, then each operation."""
 
-    def judged(self, found: RunOutcome) -> RunOutcome:
+    def judged(self, outcome: RunOutcome) -> RunOutcome:
         from ha_core.present.moves import moved_in_parts, stays_moved
 
         ended = self.ended()
-        if found.failed:
-            moved = [one for one in ended if one.state == "succeeded"]
-            return found.after(stays_moved(moved)) if moved else found
+        if outcome.failed:
+            moved = [operation for operation in ended if operation.state == "succeeded"]
+            return outcome.after(stays_moved(moved)) if moved else outcome
         if not ended:
-            return found
+            return outcome
         histories = [self.environment.store.history(operation.id) for operation in ended]
         return RunOutcome(DONE, moved_in_parts(ended, histories))

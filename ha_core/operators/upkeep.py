@@ -45,9 +45,9 @@ class CheckOriginsOperator(_ExtentsOperator):
                 "with more than "
                 f"has room below the cut: they are marked. {return_line(result.newly_found[0])}"
             )
-        if not result.found and not result.reports:
+        if not result.returns and not result.reports:
             raise AirflowSkipException("No extent waits for a cluster that answers.")
-        found = f"{amount(len(result.found), 'partition')} of clusters that answer again"
+        found = f"{amount(len(result.returns), 'partition')} of clusters that answer again"
         if self.dry_run:
             self.would(f"would close the old extents of {found} where they truly end")
         else:

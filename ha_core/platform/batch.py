@@ -49,13 +49,13 @@ def wanted_entries(put: object, delete: object, keys: Keys | None = None) -> tup
     :param keys: of users who do not exist yet; a password that a user has since stays.
     :raises InvalidError: it is no such form, or names hidden fields.
     """
-    found = (*_entries(put, "put", gone=False, keys=keys or {}), *_entries(delete, "delete", gone=True, keys={}))
-    if not 1 <= len(found) <= MAX_ENTRIES:
-        raise InvalidError(f"{len(found)} entries: give 1 to {MAX_ENTRIES} at once")
-    created = {one.value.get("name") for one in found if one.kind is UserEntry and not one.gone}
+    entries = (*_entries(put, "put", gone=False, keys=keys or {}), *_entries(delete, "delete", gone=True, keys={}))
+    if not 1 <= len(entries) <= MAX_ENTRIES:
+        raise InvalidError(f"{len(entries)} entries: give 1 to {MAX_ENTRIES} at once")
+    created = {entry.value.get("name") for entry in entries if entry.kind is UserEntry and not entry.gone}
     if strange := sorted((keys or {}).keys() - created):
         raise InvalidError(f"there are keys for {', '.join(map(short, strange))}, whom the form does not put")
-    return found
+    return entries
 
 
 def planned(registry: Platform, wanted: Sequence[WantedEntry]) -> tuple[Step, ...]:
@@ -65,18 +65,18 @@ def planned(registry: Platform, wanted: Sequence[WantedEntry]) -> tuple[Step, ..
     """
     problems: list[str] = []
     steps: list[Step] = []
-    known: dict[tuple[str, str], WantedEntry] = {}
-    for one in wanted:
-        text = json.dumps(one.value, ensure_ascii=False, default=str)
+    entries: dict[tuple[str, str], WantedEntry] = {}
+    for entry in wanted:
+        text = json.dumps(entry.value, ensure_ascii=False, default=str)
         try:
-            other = known.setdefault((one.kind.KIND, one.key), one)
-            if other is one:
-                edit = one.edit(registry.read)
-                steps.append(Step(one.kind.KIND, text, _what(edit), edit))
-            elif one.contradicts(other):
-                problems.append(f"{one.kind.KIND} {short(text)}: another one contradicts it")
+            other = entries.setdefault((entry.kind.KIND, entry.key), entry)
+            if other is entry:
+                edit = entry.edit(registry.read)
+                steps.append(Step(entry.kind.KIND, text, _what(edit), edit))
+            elif entry.contradicts(other):
+                problems.append(f"{entry.kind.KIND} {short(text)}: another one contradicts it")
         except InvalidError as error:
-            problems.append(f"{one.kind.KIND} {short(text)}: {error}")
+            problems.append(f"{entry.kind.KIND} {short(text)}: {error}")
     if problems:
         more = f" … and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
         raise InvalidError(f"{len(problems)} entries are invalid. {'; '.join(problems[:MAX_TOLD])}{more}")

@@ -81,23 +81,23 @@ class _Round:
         return made
 
     def _one(self, edit: Edit) -> StoredEntry:
-        found = newest(self._connection, edit.kind, edit.key)
-        live = found is not None and found.entry is not None
-        current = found.version if found is not None and live else None
+        stored_entry = newest(self._connection, edit.kind, edit.key)
+        exists_now = stored_entry is not None and stored_entry.entry is not None
+        current = stored_entry.version if stored_entry is not None and exists_now else None
         if edit.version != current:
             if edit.entry is None and current is None:
                 raise NotThereError(f"{edit.kind} {short(edit.key)} is not there, or was deleted")
             raise StaleVersionError(edit.kind, edit.key, edit.version, current)
         entry = edit.entry
-        if entry is not None and found is not None and found.entry is not None:
-            entry = keeping_hidden(found.entry, entry)
-            if entry.text() == found.entry.text():
-                return found
+        if entry is not None and stored_entry is not None and stored_entry.entry is not None:
+            entry = keeping_hidden(stored_entry.entry, entry)
+            if entry.text() == stored_entry.entry.text():
+                return stored_entry
         self._last_us = max(self._clock_us(), self._last_us + 1)
-        version = (found.version if found is not None else 0) + 1
+        version = (stored_entry.version if stored_entry is not None else 0) + 1
         made = StoredEntry(edit.kind, edit.key, version, self._last_us, self._by, self._reason, entry)
-        self._write(made, is_new=found is None)
-        for kind in filter(None, {_version_type(found.entry if found else None), _version_type(entry)}):
+        self._write(made, is_new=stored_entry is None)
+        for kind in filter(None, {_version_type(stored_entry.entry if stored_entry else None), _version_type(entry)}):
             self._raise_version(edit.kind, kind)
         return made
 
@@ -122,7 +122,7 @@ class _Round:
             self._connection.execute(delete(MENTIONS).where(MENTIONS.c.kind == made.kind, MENTIONS.c.key == made.key))
         mentions = set(made.entry.mentions()) if made.entry is not None else set()
         if mentions:
-            rows = [{"kind": made.kind, "key": made.key, **one._asdict()} for one in mentions]
+            rows = [{"kind": made.kind, "key": made.key, **reference._asdict()} for reference in mentions]
             self._connection.execute(insert(MENTIONS), rows)
 
     def _raise_version(self, kind: str, type_: str) -> None:
@@ -133,12 +133,12 @@ class _Round:
 
     def _require_needed(self, edits: Sequence[Edit]) -> None:
         needed = {mention for edit in edits if edit.entry is not None for mention in edit.entry.mentions()}
-        missing = [one for one in sorted(needed) if one.needed and not self._exists(one)]
+        missing = [reference for reference in sorted(needed) if reference.needed and not self._exists(reference)]
         if missing:
-            names = ", ".join(f"{one.role} {short(one.name)}" for one in missing[:10])
+            names = ", ".join(f"{reference.role} {short(reference.name)}" for reference in missing[:10])
             raise InvalidError(
                 f"these do not exist: {names}; register them first (a group exists while a user names it)",
-                missing=[{"role": one.role, "name": one.name} for one in missing],
+                missing=[{"role": reference.role, "name": reference.name} for reference in missing],
             )
 
     def _exists(self, needed: Reference) -> bool:

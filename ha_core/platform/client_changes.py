@@ -73,13 +73,13 @@ class ClientChanges:
         outcomes: list[PlatformError | None] = [None] * len(wanted)
         places: dict[str, list[int]] = {}
         """By key, the changes that are still to be made; equal ones are made once."""
-        for place, one in enumerate(wanted):
+        for place, entry in enumerate(wanted):
             try:
-                same = places.setdefault(one.key, [])
+                same = places.setdefault(entry.key, [])
             except InvalidError as error:
                 outcomes[place] = error
                 continue
-            if same and one.contradicts(wanted[same[0]]):
+            if same and entry.contradicts(wanted[same[0]]):
                 outcomes[place] = InvalidError("the same entry is changed twice in one request: send one change")
             else:
                 same.append(place)
@@ -115,7 +115,7 @@ class ClientChanges:
 
         def attempt() -> tuple[list[list[AccessRule]], int]:
             found = self._described(filters)
-            versions = {one.key: one.version for described in found for one, _ in described}
+            versions = {entry.key: entry.version for described in found for entry, _ in described}
             if len(versions) > MAX_EDITS:
                 raise InvalidError(f"{len(versions)} rules would be deleted, {MAX_EDITS} at most: name fewer at once")
             made_us = self._applied([Edit("rules", key, None, version) for key, version in versions.items()])
@@ -169,12 +169,16 @@ def _without_needed(entries: Sequence[Entry], error: InvalidError) -> Iterator[t
     if not missing:
         raise error
     for entry in entries:
-        lacks = [one for one in entry.mentions() if one.needed and (one.role, one.name) in missing]
+        lacks = [
+            reference
+            for reference in entry.mentions()
+            if reference.needed and (reference.role, reference.name) in missing
+        ]
         if lacks:
-            names = ", ".join(f"{one.role} {short(one.name)}" for one in lacks)
+            names = ", ".join(f"{reference.role} {short(reference.name)}" for reference in lacks)
             yield entry.key, InvalidError(f"there is no {names} on the platform: register it first")
 
 
-def _require_few(said: Sequence[object], what: str) -> None:
-    if len(said) > MAX_AT_ONCE:
-        raise InvalidError(f"{len(said)} {what} in one request, {MAX_AT_ONCE} at most: send fewer at once")
+def _require_few(rules: Sequence[object], what: str) -> None:
+    if len(rules) > MAX_AT_ONCE:
+        raise InvalidError(f"{len(rules)} {what} in one request, {MAX_AT_ONCE} at most: send fewer at once")

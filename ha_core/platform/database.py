@@ -205,9 +205,10 @@ def _of_postgresql(url: URL) -> Engine:
 def _create_private(path: Path) -> None:
     """Create the file, readable by its owner only, since it has keys of passwords. An existing file is not opened.
 
-    Closing any descriptor of a file ends all POSIX locks that the process has on it (https://sqlite.org/howtocorrupt.html,
-    2.2). Without its locks a long-lived process looks gone: the next process that closes the database deletes the
-    write-ahead log under it, and the two diverge. Only SQLite itself may open an existing database.
+    Closing any descriptor of a file ends all POSIX locks that the process has on it
+    (https://sqlite.org/howtocorrupt.html, 2.2). Without its locks a long-lived process looks gone: the next process
+    that closes the database deletes the write-ahead log under it, and the two diverge. Only SQLite itself may open an
+    existing database.
     """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -87,7 +87,7 @@ class Platform:
             page = self.read.page(kind, limit=MAX_PAGE, mentioned={"user": name})
             if page.after is not None:
                 raise InvalidError(f"{name!r} has more than {MAX_PAGE} {kind}: delete some of them first")
-            edits += [Edit(kind, one.key, None, one.version) for one in page.stored]
+            edits += [Edit(kind, entry.key, None, entry.version) for entry in page.stored]
         return self.apply(edits, by, reason, dry_run)
 
     def new_instance(self, user: str, topics: Sequence[str], description: str = "") -> Instance:
@@ -111,9 +111,9 @@ class Platform:
 
         :param version: None: any.
         """
-        found = self.read.get("users", name)
-        user = UserEntry.read({**_values(found), "scram": derive_all(password, iterations)})
-        return self.replace(user, found.version if version is None else version, by, reason, dry_run)
+        entry = self.read.get("users", name)
+        user = UserEntry.read({**_values(entry), "scram": derive_all(password, iterations)})
+        return self.replace(user, entry.version if version is None else version, by, reason, dry_run)
 
     def generate_password(
         self, name: str, by: str, reason: str, replace: bool = False, dry_run: bool = False
@@ -124,11 +124,11 @@ class Platform:
         :raises InvalidError: the user has a password.
         :raises StaleVersionError: another password was set at the same time.
         """
-        found = self.read.get("users", name)
-        if not replace and isinstance(found.entry, UserEntry) and found.entry.scram:
+        entry = self.read.get("users", name)
+        if not replace and isinstance(entry.entry, UserEntry) and entry.entry.scram:
             raise InvalidError(f"{name!r} has a password: to replace it by another one, set replace")
         password = secrets.token_urlsafe(GENERATED_BYTES)
-        return self.set_password(name, password, by, reason, found.version, dry_run=dry_run), password
+        return self.set_password(name, password, by, reason, entry.version, dry_run=dry_run), password
 
     def source(self, kind: str) -> DatabaseSource:
         """The source of a cache for one kind."""

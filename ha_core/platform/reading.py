@@ -32,17 +32,17 @@ class EntryReader:
 
     def get(self, kind: str, key: str) -> StoredEntry:
         """:raises NotThereError: it does not exist, or was deleted."""
-        found = self.find(kind, key)
-        if found is None:
+        entry = self.find(kind, key)
+        if entry is None:
             raise NotThereError(f"{kind} {short(key)} does not exist, or was deleted")
-        return found
+        return entry
 
     def find(self, kind: str, key: str) -> StoredEntry | None:
         """The entry; None if it does not exist."""
         kind_of(kind)
         with self._database.reading() as connection:
-            found = newest(connection, kind, key)
-        return found if found is not None and found.entry is not None else None
+            entry = newest(connection, kind, key)
+        return entry if entry is not None and entry.entry is not None else None
 
     def newest_us(self) -> dict[str, int]:
         """Time of the newest change by kind; 0: none. One index look-up per kind."""
@@ -124,16 +124,16 @@ class EntryReader:
             version = connection.execute(version_of).scalar() or 0
             if version == known:
                 return OfType(version, None)
-            found = [stored_of(row._asdict()) for row in connection.execute(query)]
-        return OfType(version, {one.key: one.entry.summary() for one in found if one.entry is not None})
+            entries = [stored_of(row._asdict()) for row in connection.execute(query)]
+        return OfType(version, {entry.key: entry.entry.summary() for entry in entries if entry.entry is not None})
 
     def _page(self, query: Select[Any], limit: int, place: Any) -> EntryPage:
         if not 1 <= limit <= MAX_PAGE:
             raise InvalidError(f"limit {limit}: pages have 1 to {MAX_PAGE} items")
         with self._database.reading() as connection:
-            found = tuple(stored_of(row._asdict()) for row in connection.execute(query.limit(limit + 1)))
-        shown = found[:limit]
-        return EntryPage(shown, place(shown[-1]) if len(found) > limit else None)
+            entries = tuple(stored_of(row._asdict()) for row in connection.execute(query.limit(limit + 1)))
+        shown = entries[:limit]
+        return EntryPage(shown, place(shown[-1]) if len(entries) > limit else None)
 
 
 def newest(connection: Connection, kind: str, key: str) -> StoredEntry | None:

@@ -49,7 +49,7 @@ class HttpChanges:
         return parsed(self._client, body, lambda found: _made(found, len(rules)))
 
     def delete_rules(self, filters: Sequence[RuleFilter]) -> Deleted:
-        body = self._posted("rules/deletions", {"filters": [filter_in_words(one) for one in filters]})
+        body = self._posted("rules/deletions", {"filters": [filter_in_words(rule_filter) for rule_filter in filters]})
         return parsed(self._client, body, lambda found: _deleted(found, len(filters)))
 
     def change_quotas(
@@ -78,7 +78,7 @@ def _message(body: Any) -> str:
 
 
 def _made(body: Any, count: int) -> Made:
-    refused = tuple(None if one is None else str(one["message"]) for one in body["results"])
+    refused = tuple(None if result is None else str(result["message"]) for result in body["results"])
     if len(refused) != count:
         raise ValueError(body)
     return Made(refused, int(body["changed_us"]))

@@ -50,7 +50,7 @@ class EntryPage:
     after: str | None
 
     def to_json(self) -> dict[str, Any]:
-        return {"items": [one.to_json() for one in self.stored], "after": self.after}
+        return {"items": [entry.to_json() for entry in self.stored], "after": self.after}
 
 
 def stored_of(row: Mapping[str, Any]) -> StoredEntry:

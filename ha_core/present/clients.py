@@ -61,7 +61,7 @@ def connections_page(
         )
         for row in of_clients
     ]
-    yield Table(columns, cells, title="connections", most=MAX_ROWS) if cells else "no client is connected"
+    yield Table(columns, cells, title="connections", max_rows=MAX_ROWS) if cells else "no client is connected"
     if hidden := len(rows) - len(of_clients):
         yield Marked(f"{amount(hidden, 'connection')} of Switchyard's own software: --own shows them", "dim")
     left_out = sum(totals.values()) - len(rows)
@@ -70,14 +70,14 @@ def connections_page(
     for issue in sorted({issue for row in rows for issue in row["defects"]}):
         hit = sorted({f"{row['user']}+{row['client_id'] or ''}" for row in rows if issue in row["defects"]})
         yield Marked(f"{issue}: consumers among {', '.join(hit[:20])} may stop when their group moves", "warning")
-    yield from (Marked(shared_id_words(one), "warning") for one in shared)
+    yield from (Marked(shared_id_words(shared_id), "warning") for shared_id in shared)
     yield from _silent(unanswered)
 
 
-def shared_id_words(one: SharedId) -> str:
+def shared_id_words(shared_id: SharedId) -> str:
     return (
-        f"{one.user}+{one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
-        f"({listed(one.addresses)}): moving the instance moves all of them. Give each client an id of its own "
+        f"{shared_id.user}+{shared_id.client_id} is used from {amount(len(shared_id.addresses), 'place')} at once "
+        f"({listed(shared_id.addresses)}): moving the instance moves all of them. Give each client an id of its own "
         "(client.id)."
     )
 
@@ -101,8 +101,8 @@ def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswe
 
 def _reasons(answers: Sequence[Mapping[str, Any]]) -> Page:
     """Differences between gateways that choose the same cluster."""
-    by = grouped((_BY.get(one["leading"]["by"], one["leading"]["by"]), one["gateway"]) for one in answers)
-    copies = grouped((one["moved"]["read_from"] or "the writer's cluster", one["gateway"]) for one in answers)
+    by = grouped((_BY.get(answer["leading"]["by"], answer["leading"]["by"]), answer["gateway"]) for answer in answers)
+    copies = grouped((answer["moved"]["read_from"] or "the writer's cluster", answer["gateway"]) for answer in answers)
     if len(by) > 1:
         groups = "; ".join(f"{reason} at {', '.join(gateways)}" for reason, gateways in by.items())
         yield Marked(f"all choose it, for different reasons: {groups}", "dim")

@@ -16,13 +16,13 @@ from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 
 def returned_page(result: Returned) -> Page:
-    for one in result.found:
+    for one in result.returns:
         yield Marked(return_line(one), "bad") if one in result.unaccepted else return_line(one)
     for name, why in sorted(result.away.items()):
         yield f"{name} is not looked at: {why}"
     for text in result.put_off:
         yield f"left for the next check: {text}"
-    if not result.found and not result.away and not result.put_off:
+    if not result.returns and not result.away and not result.put_off:
         yield "No extent waits for its cluster."
 
 
@@ -50,7 +50,9 @@ def aging_page(result: Aging, dry_run: bool) -> Page:
     if result.extents:
         extents = sorted(result.extents, key=lambda old: (old.aged, old.topic, old.partition))
         columns = ("topic", "partition", "cluster", "offsets", "status", "what keeps it")
-        yield Table(columns, [_old_row(old) for old in extents], line="{}-{} in {}, {}: {} {}".format, most=MAX_ROWS)
+        yield Table(
+            columns, [_old_row(old) for old in extents], line="{}-{} in {}, {}: {} {}".format, max_rows=MAX_ROWS
+        )
     done = "none is dropped" if not result.aged else "would be dropped" if dry_run else "dropped"
     yield f"{aged_line(result)} and {done}"
     for cluster, names in sorted(result.deleted.items()):
@@ -70,10 +72,10 @@ def aged_line(result: Aging) -> str:
 def giving_up_page(plan: GivingUp) -> Page:
     if plan.losses:
         columns = ("topic", "partition", "offsets", "known lost", "at most", "readers go on at")
-        yield Table(columns, [_loss_row(loss) for loss in plan.losses], most=MAX_ROWS)
+        yield Table(columns, [_loss_row(loss) for loss in plan.losses], max_rows=MAX_ROWS)
     if plan.unread:
         groups = [(_unread_line(group),) for group in plan.unread]
-        yield Table(("groups that have not read all of it",), groups, line=str, most=MAX_ROWS)
+        yield Table(("groups that have not read all of it",), groups, line=str, max_rows=MAX_ROWS)
     yield from giving_up_lines(plan)
 
 
@@ -127,12 +129,13 @@ def _loss_row(loss: Loss) -> tuple[object, ...]:
     return loss.topic, loss.partition, f"[{loss.start}, {loss.end})", loss.known, most, goes_on
 
 
-def _unread_line(one: UnreadGroup) -> str:
-    lost = str(one.known) if one.known == one.most else f"{one.known} to {one.most}"
-    where = f"continues at {one.next}" if one.next != one.offset else "reads on"
+def _unread_line(group: UnreadGroup) -> str:
+    lost = str(group.known) if group.known == group.most else f"{group.known} to {group.most}"
+    where = f"continues at {group.next}" if group.next != group.offset else "reads on"
     return (
-        f"group {one.group} ({'live' if one.live else 'no members'}, {one.cluster}) has committed {one.offset} of "
-        f"{one.topic}-{one.partition}: it {where}, without {lost} offsets that it has not read"
+        f"group {group.group} ({'live' if group.live else 'no members'}, {group.cluster}) has committed {group.offset} "
+        "of "
+        f"{group.topic}-{group.partition}: it {where}, without {lost} offsets that it has not read"
     )
 
 
@@ -151,5 +154,5 @@ def deletion_page(proposal: DeletionProposal) -> Page:
         for cluster, records in sorted(proposal.held.get(name, {}).items())
     ]
     if rows:
-        yield Table(("topic", "cluster", "records at most"), rows, most=MAX_ROWS)
+        yield Table(("topic", "cluster", "records at most"), rows, max_rows=MAX_ROWS)
     yield from verdicts_page(proposal.verdicts)

@@ -35,9 +35,9 @@ _WIDTH, _LINE, _TOP, _LEFT = 1200, 44, 74, 20
 _FONT = 'font-family="system-ui, sans-serif"'
 
 
-def svg(found: MirrorsNow, at: str) -> str:
+def svg(mirrors: MirrorsNow, at: str) -> str:
     """:param at: the time of the state that it shows."""
-    lines = _lines(found)
+    lines = _lines(mirrors)
     shown = lines[:MAX_MIRRORS]
     height = _TOP + _LINE * max(len(shown), 1) + 40
     parts = [
@@ -56,21 +56,21 @@ def svg(found: MirrorsNow, at: str) -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def document(found: MirrorsNow, more: Page, at: str) -> str:
+def document(mirrors: MirrorsNow, more: Page, at: str) -> str:
     """A page of HTML.
 
     :param more: below the tables of the mirrors.
     """
     # Bad states must be neither cut off nor below hundreds of rows without news.
-    found = MirrorsNow(sorted(found.rows, key=_worst), found.totals)
-    tables = "\n".join([*html(mirrors_page(found)), *html(more)])
+    mirrors = MirrorsNow(sorted(mirrors.rows, key=_worst), mirrors.totals)
+    tables = "\n".join([*html(mirrors_page(mirrors)), *html(more)])
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Mirrors</title><style>\n'
         "body{font-family:system-ui,sans-serif;color:#222;background:#fff;margin:1rem}\n"
         "svg{max-width:100%;height:auto}table{border-collapse:collapse;margin:.5rem 0 1.5rem}\n"
         "td,th{border-bottom:1px solid #ddd;padding:.2rem .7rem;text-align:left;font-size:.85rem}\n"
         ".error,.bad{color:#a33a00;font-weight:600}.warning{color:#8a6100}.good{color:#00664b}.dim{color:#666}\n"
-        f"</style></head><body>\n{svg(found, at)}{tables}\n</body></html>\n"
+        f"</style></head><body>\n{svg(mirrors, at)}{tables}\n</body></html>\n"
     )
 
 
@@ -91,10 +91,10 @@ class _Line(NamedTuple):
         return f"{topic}: {self.route}"
 
 
-def _lines(found: MirrorsNow) -> list[_Line]:
+def _lines(mirrors: MirrorsNow) -> list[_Line]:
     """The worst first. Unreadable mirrors have no total, but they are drawn too."""
-    rows = grouped(((row.topic, row.target), row) for row in found.rows)
-    totals = {(mirror.topic, mirror.target): total for mirror, total in found.totals}
+    rows = grouped(((row.topic, row.target), row) for row in mirrors.rows)
+    totals = {(mirror.topic, mirror.target): total for mirror, total in mirrors.totals}
     lines = [
         _Line(topic, f"{own[0].source} → {target}", own, totals.get((topic, target)) or MirrorTotal.of(()))
         for (topic, target), own in rows.items()
@@ -121,7 +121,7 @@ def _line(y: int, line: _Line) -> Iterator[str]:
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):
         yield from _cell(300 + index * 9, y, rows[at : at + share])
-    lag = f"{lag_of(total)} records, {size(total.lag_bytes)} behind"
+    lag = f"lag {lag_of(total)} records, {size(total.lag_bytes)}"
     yield _text(870, y + 12, f"RPO {rpo_of(total)}, {copied_of(total)}", 14, INK)
     yield _text(870, y + 29, lag, 11, FAINT)
 

@@ -48,28 +48,28 @@ def nothing_left_in(cluster: str) -> str:
 
 def reconciled_page(result: Reconciled) -> Page:
     """The lost tails, and the commands that fetch them."""
-    if not result.found:
+    if not result.tails:
         yield f"{nothing_left_in(result.cluster)}: there is nothing to reconcile."
         return
     for topic, compared in sorted(result.compared.items()):
         ranges, of = compared.ranges
         text = f"{topic}: {compared.records:,} mirrored records, in {ranges:,} of {of:,} ranges, are as in its copy"
         yield Marked(text, "good") if not compared.differing else Marked(f"{text}, and others are not", "bad")
-    counted = [one for one in result.found if one.outcome in {"counted", "differs"}]
+    counted = [tail for tail in result.tails if tail.outcome in {"counted", "differs"}]
     columns = ("topic", "partition", "from", "to", "records", "aborted", "bytes", "deleted before")
     rows = [
         (o.topic, o.partition, o.start, o.end, number(o.records), number(o.aborted), number(o.bytes), o.deleted)
         for o in counted
     ]
     if rows:
-        yield Table(columns, rows, most=MAX_ROWS)
+        yield Table(columns, rows, max_rows=MAX_ROWS)
     were = "was" if result.records == 1 else "were"
     yield f"{amount(result.records, 'record')} of {result.cluster} {were} not mirrored: no client ever gets them"
-    commands = [(fetch,) for one in counted if (fetch := result.fetch(one))]
+    commands = [(fetch,) for tail in counted if (fetch := result.fetch(tail))]
     if commands:
         login = f" ({LOGIN}: a client's settings for the security profile {result.security})"
         yield f"fetch them there{login if result.wants_login else ''}:"
-        yield Table(("command",), commands, line="  {}".format, most=MAX_ROWS)
+        yield Table(("command",), commands, line="  {}".format, max_rows=MAX_ROWS)
     yield from _open(result)
     if result.mirrored:
         topics = listed(result.mirrored)
@@ -86,13 +86,13 @@ def reconciled_attention(result: Reconciled) -> list[str]:
 
 
 def _open(result: Reconciled) -> Iterator[str]:
-    for one in result.open:
-        text = _OUTCOMES[one.outcome].format(
-            cluster=result.cluster, end=one.end, mirrored=one.mirrored, at=one.differs_at, what=one.difference
+    for tail in result.open:
+        text = _OUTCOMES[tail.outcome].format(
+            cluster=result.cluster, end=tail.end, mirrored=tail.mirrored, at=tail.differs_at, what=tail.difference
         )
-        again = FINDINGS[one.outcome].waits_for == "cluster"
-        more = "" if again else f". To accept the loss: --accept-loss with the topic {one.topic}"
-        yield Marked(f"{one.topic}-{one.partition}: {text}{more}", "bad")
+        again = FINDINGS[tail.outcome].waits_for == "cluster"
+        more = "" if again else f". To accept the loss: --accept-loss with the topic {tail.topic}"
+        yield Marked(f"{tail.topic}-{tail.partition}: {text}{more}", "bad")
 
 
 def _left(result: Reconciled) -> Iterator[str]:
@@ -102,8 +102,8 @@ def _left(result: Reconciled) -> Iterator[str]:
         yield f"left for the next run: {text}"
 
 
-def mirrors_page(found: MirrorsNow) -> Page:
-    if not found.rows:
+def mirrors_page(mirrors: MirrorsNow) -> Page:
+    if not mirrors.rows:
         yield "no topic is mirrored"
         return
     lags = ("lag records", "lag bytes", "lag in time", "RPO", "copied")
@@ -120,24 +120,24 @@ def mirrors_page(found: MirrorsNow) -> Page:
             copied_of(total),
             "" if mirror.max_bytes_s is None else f"{size(mirror.max_bytes_s)}/s",
         )
-        for mirror, total in found.totals
+        for mirror, total in mirrors.totals
     ]
     yield Table(("topic", "from", "to", "partitions", *lags, "at most"), totals, title="mirrors")
     shown = [
         (
-            one.topic,
-            "" if one.partition is None else one.partition,
-            one.source,
-            one.target,
-            Marked(one.state, _mark(one)),
-            number(one.lag_records),
-            size(one.lag_bytes),
-            _lag_in_time(one.lag_ms),
-            _rpo(one.rpo_s),
-            "?" if one.bytes_s is None else f"{size(one.bytes_s)}/s",
-            one.reason,
+            row.topic,
+            "" if row.partition is None else row.partition,
+            row.source,
+            row.target,
+            Marked(row.state, _mark(row)),
+            number(row.lag_records),
+            size(row.lag_bytes),
+            _lag_in_time(row.lag_ms),
+            _rpo(row.rpo_s),
+            "?" if row.bytes_s is None else f"{size(row.bytes_s)}/s",
+            row.reason,
         )
-        for one in found.rows
+        for row in mirrors.rows
     ]
     yield Table(("topic", "partition", "from", "to", "state", *lags, "reason"), shown, title="partitions")
 
@@ -148,7 +148,7 @@ def level(row: MirrorRow) -> bool:
 
 
 def _mark(row: MirrorRow) -> Mark:
-    """As in the picture above it: a copy that is far behind is not well."""
+    """As in the picture above it: a copy with a large lag is not well."""
     return "warning" if row.state == "copying" and not level(row) else _MARKS[row.state]
 
 
@@ -184,22 +184,24 @@ def _rpo(rpo_s: int | None) -> str:
     return "?" if rpo_s is None else duration(rpo_s)
 
 
-def synced_page(found: MirrorsSynced) -> Page:
+def synced_page(syncs: MirrorsSynced) -> Page:
     """Changes in the targets, done or due, and differences that remain."""
-    if found.changes:
-        rows = [(one.about, one.what, one.text) for one in found.changes]
-        title = "would be changed" if found.dry_run else "changed"
-        yield Table(("thing", "what", title), rows, line="{}: {}: {}".format, most=MAX_ROWS)
+    if syncs.changes:
+        rows = [(change.about, change.what, change.text) for change in syncs.changes]
+        title = "would be changed" if syncs.dry_run else "changed"
+        yield Table(("thing", "what", title), rows, line="{}: {}: {}".format, max_rows=MAX_ROWS)
     else:
         yield "nothing to change"
     findings = [
-        (part.source, part.target, one.about, one.what, _reason(one)) for part in found.parts for one in part.findings
+        (part.source, part.target, finding.about, finding.what, _reason(finding))
+        for part in syncs.parts
+        for finding in part.findings
     ]
     yield from _findings(findings)
 
 
 def below_mirrors(
-    found: MirrorsNow, left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]
+    mirrors: MirrorsNow, left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]
 ) -> Page:
     """Blocks below the tables of mirrors.
 
@@ -208,34 +210,41 @@ def below_mirrors(
     """
     if left:
         yield from problems_page(left)
-    elif not found.rows:
+    elif not mirrors.rows:
         yield "`switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER`, in Airflow the DAG `link_mirror`, makes one"
     yield from syncs_page(looks, age_s)
 
 
-def syncs_page(found: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
+def syncs_page(syncs: Collection[MirrorSync], age_s: Callable[[str], float]) -> Page:
     """Results of the last syncs."""
-    if not found:
+    if not syncs:
         return
     rows = [
-        (one.source, one.target, one.part, one.looked_at, len(one.findings) + one.left_out, duration(age_s(one.at)))
-        for one in found
+        (
+            sync.source,
+            sync.target,
+            sync.part,
+            sync.looked_at,
+            len(sync.findings) + sync.left_out,
+            duration(age_s(sync.at)),
+        )
+        for sync in syncs
     ]
     columns = ("from", "to", "besides records", "looked at", "not as in the source", "age")
     yield Table(columns, rows, title="sync")
     yield from _findings(
-        [(one.source, one.target, it.about, it.what, _reason(it)) for one in found for it in one.findings]
+        [(sync.source, sync.target, it.about, it.what, _reason(it)) for sync in syncs for it in sync.findings]
     )
 
 
 def _findings(rows: Sequence[Sequence[object]]) -> Page:
     if rows:
         columns = ("from", "to", "thing", "what", "why it is not as in the source")
-        yield Table(columns, rows, line="{} → {}: {}: {}: {}".format, most=MAX_ROWS)
+        yield Table(columns, rows, line="{} → {}: {}: {}: {}".format, max_rows=MAX_ROWS)
 
 
-def _reason(one: SyncFinding) -> str:
-    return Marked(one.reason, "bad") if one.stop else one.reason
+def _reason(finding: SyncFinding) -> str:
+    return Marked(finding.reason, "bad") if finding.stop else finding.reason
 
 
 def compared_page(result: MirrorsCompared) -> Page:
@@ -243,22 +252,22 @@ def compared_page(result: MirrorsCompared) -> Page:
         yield "no topic is mirrored: there is nothing to compare"
         return
     rows = []
-    for one in result.partitions:
-        found, first = one.found, one.found.first
-        mark: Mark = "good" if one.state in WELL else "bad"
+    for partition in result.partitions:
+        comparison, first = partition.compared, partition.compared.first
+        mark: Mark = "good" if partition.state in WELL else "bad"
         rows.append(
             (
-                one.plan.topic,
-                one.plan.partition,
-                one.mirror.source,
-                one.mirror.target,
-                Marked(_compared_words(one), mark),
+                partition.plan.topic,
+                partition.plan.partition,
+                partition.mirror.source,
+                partition.mirror.target,
+                Marked(_compared_words(partition), mark),
                 "" if first is None else number(first.offset),
-                found.compared,
-                f"{one.ranges} of {one.plan.of}",
-                found.gone_in_source,
-                found.gone_in_copy,
-                one.plan.behind,
+                comparison.compared,
+                f"{partition.ranges} of {partition.plan.of}",
+                comparison.gone_in_source,
+                comparison.gone_in_copy,
+                partition.plan.not_copied,
             )
         )
     columns = ("topic", "partition", "from", "to", "", "first difference", "records", "ranges")
@@ -286,9 +295,9 @@ _BAD: dict[State, str] = {
 }
 
 
-def _compared_words(one: PartitionCompared) -> str:
-    if one.found.first is not None:
-        return one.found.first.what
-    if one.state == "lacks":
-        return f"lacks {amount(one.found.lacking, 'record')} of its source"
-    return {"equal": "equal", "nothing-there": "nothing there"}.get(one.state, "nothing compared")
+def _compared_words(comparison: PartitionCompared) -> str:
+    if comparison.compared.first is not None:
+        return comparison.compared.first.what
+    if comparison.state == "lacks":
+        return f"lacks {amount(comparison.compared.lacking, 'record')} of its source"
+    return {"equal": "equal", "nothing-there": "nothing there"}.get(comparison.state, "nothing compared")

@@ -58,7 +58,7 @@ def cluster_page(proposal: ClusterProposal) -> Page:
             (b.number, len(b.request.scope.named_users), len(b.moves.topics), len(b.moves.groups), _scope(b))
             for b in proposal.batches
         ]
-        yield Table(("operation", "users", "topics", "groups", "which"), rows, most=MAX_ROWS)
+        yield Table(("operation", "users", "topics", "groups", "which"), rows, max_rows=MAX_ROWS)
         yield f"expected fence of each: {proposal.expected_fence}"
     yield from verdicts_page(proposal.verdicts)
 
@@ -91,14 +91,14 @@ def migration_page(proposal: MigrationProposal) -> Page:
         planned = proposal.partitions
         rows = [(p.topic, p.partition, p.end, f"{p.rate_per_s:.1f}", p.rate_from, p.cut, p.reached) for p in planned]
         columns = ("topic", "partition", "end", "records/s at most", "rate from", "cut", "reached")
-        yield Table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}", most=MAX_ROWS)
+        yield Table(columns, rows, title=f"predicted cuts; rates: {proposal.rates_from}", max_rows=MAX_ROWS)
     if proposal.batches:
         yield from _migration_cost(proposal)
     yield _groups_come_along(proposal)
     if proposal.dependents:
         along = proposal.dependents
         groups = [(g.group, g.members, listed(g.users), listed(g.reads), listed(g.reads_too)) for g in along]
-        yield Table(("group", "members", "users", "reads", "reads too"), groups, most=MAX_ROWS)
+        yield Table(("group", "members", "users", "reads", "reads too"), groups, max_rows=MAX_ROWS)
     if proposal.left_out:
         yield Table(("left out", "because"), sorted(proposal.left_out.items()), line="{} is left out: {}".format)
     yield from verdicts_page(proposal.verdicts)
@@ -127,11 +127,11 @@ def report_page(report: Report) -> Page:
     if holes := [(p.topic, p.partition, f"{p.hole:,}", p.cut) for p in report.partitions if p.hole]:
         text = "{0}-{1} has no record at the {2} offsets below {3}"
         columns = ("topic", "partition", "offsets without a record", "below")
-        yield Table(columns, holes, line=text.format, title=f"holes below the cut; {OVER_A_HOLE}", most=MAX_ROWS)
-    if (found := report.compared) is not None:
+        yield Table(columns, holes, line=text.format, title=f"holes below the cut; {OVER_A_HOLE}", max_rows=MAX_ROWS)
+    if (copies := report.compared) is not None:
         yield (
-            f"compared before ({found.verify}): {found.records:,} records of copies, in {found.ranges:,} of "
-            f"{found.of_ranges:,} ranges, are equal to those of their sources"
+            f"compared before ({copies.verify}): {copies.records:,} records of copies, in {copies.ranges:,} of "
+            f"{copies.of_ranges:,} ranges, are equal to those of their sources"
         )
     if report.stayed:
         yield Table(("stayed", "why its copy is damaged"), sorted(report.stayed.items()), line="{} stayed: {}".format)
@@ -140,7 +140,10 @@ def report_page(report: Report) -> Page:
 
 def batches_page(reports: Sequence[Report], groups: Mapping[str, str]) -> Page:
     """:param groups: operation → the result for its groups."""
-    rows = [(one.operation, one.result, one.revision, one.error or groups.get(one.operation, "")) for one in reports]
+    rows = [
+        (report.operation, report.result, report.revision, report.error or groups.get(report.operation, ""))
+        for report in reports
+    ]
     yield Table(("operation", "result", "revision", ""), rows)
     if any(report.result == "crossing" for report in reports):
         yield (
@@ -160,16 +163,16 @@ def result_line(report: Report) -> str:
     return f"{report.operation}: {report.result}{served}"
 
 
-def preview_lines(found: Preview) -> Iterator[str]:
-    yield _created(found.creates)
-    known_lags = {group: lag for group, lag in found.lag_records.items() if lag is not None}
+def preview_lines(preview: Preview) -> Iterator[str]:
+    yield _created(preview.creates)
+    known_lags = {group: lag for group, lag in preview.lag_records.items() if lag is not None}
     if known_lags:
         furthest = sorted(known_lags, key=lambda group: -known_lags[group])
         lags = (f"{group} {amount(known_lags[group], 'record')}" for group in furthest)
         yield f"lag of its groups: {listed(lags)}"
-    rate = "unknown" if found.records_per_s is None else f"{found.records_per_s:.1f} records/s"
-    yield f"rate: {rate} ({found.rate_from})"
-    yield f"expected fence: {found.expected_fence}"
+    rate = "unknown" if preview.records_per_s is None else f"{preview.records_per_s:.1f} records/s"
+    yield f"rate: {rate} ({preview.rate_from})"
+    yield f"expected fence: {preview.expected_fence}"
 
 
 def would_move(proposal: Proposal) -> str:
@@ -231,8 +234,8 @@ def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iter
     :param histories: of the operations, in their order.
     """
     request = operations[0].request
-    topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
-    groups = sum(len(one.moves.groups) for one in operations)
+    topics = sum(len(operation.moves.topics) - len(operation.evidence.stayed) for operation in operations)
+    groups = sum(len(operation.moves.groups) for operation in operations)
     route = f"from {request.origin} to {request.target} in {amount(len(operations), 'operation')}"
     waited = [ms for history in histories if (ms := _fenced_ms(history)) is not None]
     fence = f"clients waited {max(waited):.1f} ms at most under a fence" if waited else ""
@@ -243,8 +246,8 @@ def moved_in_parts(operations: Sequence[MoveOperation], histories: Sequence[Iter
 
 def stays_moved(operations: Sequence[MoveOperation]) -> str:
     """The parts of a whole cluster that have moved before one of them failed."""
-    topics = sum(len(one.moves.topics) - len(one.evidence.stayed) for one in operations)
-    groups = sum(len(one.moves.groups) for one in operations)
+    topics = sum(len(operation.moves.topics) - len(operation.evidence.stayed) for operation in operations)
+    groups = sum(len(operation.moves.groups) for operation in operations)
     target = operations[0].request.target
     parts = amount(len(operations), "part", f"is in {target} and stays there", f"are in {target} and stay there")
     return f"{parts}: {_things(topics, groups)}"
@@ -256,7 +259,7 @@ def _fenced_ms(history: Iterable[HistoryEntry]) -> float | None:
 
 
 def crossed(operations: Sequence[MoveOperation]) -> str:
-    topics = sum(len(one.moved) for one in operations)
+    topics = sum(len(operation.moved) for operation in operations)
     way = f" from {operations[0].request.origin} to {operations[0].request.target}" if operations else ""
     return f"moved {_things(topics, 0)}{way} in {amount(len(operations), 'operation')}"
 
@@ -269,7 +272,7 @@ def _things(topics: int, groups: int) -> str:
 def _would_take_for_dead(proposal: Proposal) -> list[str]:
     if proposal.refused:  # copies were not looked at, and nothing would be done
         return []
-    to_copies = {one.about for one in proposal.verdicts if one.code in _TO_COPIES}
+    to_copies = {verdict.about for verdict in proposal.verdicts if verdict.code in _TO_COPIES}
     dead = _taken_for_dead(proposal.request, len(proposal.moves.topics), len(to_copies))
     lacked = _lacked(proposal.verdicts) if dead else ""
     return [*dead, *([lacked] if lacked else [])]
@@ -277,9 +280,9 @@ def _would_take_for_dead(proposal: Proposal) -> list[str]:
 
 def _lacked(verdicts: Iterable[Verdict]) -> str:
     """The records that a dead origin takes with it because copies lack them; empty: no topic goes to a copy."""
-    found = [one for one in verdicts if one.code in _TO_COPIES]
-    unknown = sum(one.code == "copy-unknown" or one.number is None for one in found)
-    records = sum(one.number or 0 for one in found)
+    found = [verdict for verdict in verdicts if verdict.code in _TO_COPIES]
+    unknown = sum(verdict.code == "copy-unknown" or verdict.number is None for verdict in found)
+    records = sum(verdict.number or 0 for verdict in found)
     if unknown == len(found) and not records:
         return "how many of its records copies lack is not known" if found else ""
     rest = f", and for {amount(unknown, 'topic')} it is not known" if unknown else ""

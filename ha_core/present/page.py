@@ -37,7 +37,7 @@ class Table:
     title: str = ""
     line: Callable[..., str] | None = None
     """Makes a log line of the cells of a row; None: column after column."""
-    most: int | None = None
+    max_rows: int | None = None
     """Rows on a terminal; None: all of them."""
 
 
@@ -58,20 +58,20 @@ def size(count: int | None) -> str:
     return f"{count} B"
 
 
-def log_lines(page: Page, most: int | None = None) -> Iterator[str]:
-    """The page as lines of a log, with `most` rows of each table; None: all of them."""
+def log_lines(page: Page, max_rows: int | None = None) -> Iterator[str]:
+    """The page as lines of a log, with `max_rows` rows of each table; None: all of them."""
     for block in page:
         if isinstance(block, str):
             yield shown(block)
             continue
         if block.title:
             yield f"{shown(block.title)}:"
-        for row in block.rows[:most]:
+        for row in block.rows[:max_rows]:
             cells = [shown(str(cell)) for cell in row]
             line = block.line(*cells) if block.line else _in_words(block.columns, cells)
             yield f"  {line.rstrip()}"
-        if most is not None and len(block.rows) > most:
-            yield f"  … and {len(block.rows) - most} more"
+        if max_rows is not None and len(block.rows) > max_rows:
+            yield f"  … and {len(block.rows) - max_rows} more"
 
 
 def markdown(page: Page) -> str:

@@ -17,14 +17,24 @@ def entries_page(documents: Sequence[Mapping[str, Any]], with_key: bool = False)
     if not columns:
         return ["Nothing is registered."]
     shown = ("key", "version") if with_key else ("version",)
-    rows = [[*(_cell(one["value"][name]) for name in columns), *(one[name] for name in shown)] for one in documents]
+    rows = [
+        [*(_cell(document["value"][name]) for name in columns), *(document[name] for name in shown)]
+        for document in documents
+    ]
     return [Table([*columns, *shown], rows)]
 
 
 def history_page(documents: Sequence[Mapping[str, Any]]) -> Page:
     rows = [
-        [one["changed"], one["key"], one["version"], one["by"], one["reason"], _values(one["value"])]
-        for one in documents
+        [
+            document["changed"],
+            document["key"],
+            document["version"],
+            document["by"],
+            document["reason"],
+            _values(document["value"]),
+        ]
+        for document in documents
     ]
     return [Table(["changed", "key", "version", "by", "reason", "value"], rows)]
 
@@ -71,8 +81,8 @@ class QuotaLine:
 def quotas_page(lines: Sequence[QuotaLine], unreadable: Mapping[str, str]) -> Page:
     if lines:
         rows = [
-            [one.user or "", one.topic or "", one.instance or "", *(_limit(one.limits.get(name)) for name in KINDS)]
-            for one in lines
+            [line.user or "", line.topic or "", line.instance or "", *(_limit(line.limits.get(name)) for name in KINDS)]
+            for line in lines
         ]
         yield Table(["user", "topic", "instance", *KINDS], rows)
     else:

@@ -52,10 +52,17 @@ def status_page(
 
 def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> tuple[str, str, int, int, int, str]:
     """A gateway is as far as its slowest worker, and has drained what all of them have."""
-    one, oldest = workers[0], min(worker.revision for worker in workers)
-    drained = [operation for operation in one.drained if all(operation in worker.drained for worker in workers)]
-    named = f"{name} ({_of_workers(workers)})" if one.worker_of else name
-    return named, f"{one.host}:{one.port}", oldest, max(0, revision - oldest), one.lease_ms, ", ".join(drained)
+    gateway, oldest = workers[0], min(worker.revision for worker in workers)
+    drained = [operation for operation in gateway.drained if all(operation in worker.drained for worker in workers)]
+    named = f"{name} ({_of_workers(workers)})" if gateway.worker_of else name
+    return (
+        named,
+        f"{gateway.host}:{gateway.port}",
+        oldest,
+        max(0, revision - oldest),
+        gateway.lease_ms,
+        ", ".join(drained),
+    )
 
 
 def _of_workers(workers: Sequence[GatewayRecord]) -> str:
@@ -67,28 +74,28 @@ def _of_workers(workers: Sequence[GatewayRecord]) -> str:
 def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayRecord]) -> Page:
     if not caches:
         return
-    whole = {one.id: one.gateway for one in gateways}
+    whole = {gateway.id: gateway.gateway for gateway in gateways}
     rows = [
         (
-            one.cache,
-            one.committed,
-            len({whole.get(node, node) for node in one.gateways}),  # each worker is a node of its own
-            ", ".join(one.behind),
-            ", ".join(sorted(one.cannot_read)),
+            standing.cache,
+            standing.committed,
+            len({whole.get(node, node) for node in standing.gateways}),  # each worker is a node of its own
+            ", ".join(standing.lagging),
+            ", ".join(sorted(standing.cannot_read)),
         )
-        for one in caches
+        for standing in caches
     ]
     yield Table(("of the platform", "as it was", "gateways", "behind", "cannot read it"), rows, title="platform")
 
 
 def problems_page(problems: Collection[Problem]) -> Page:
-    rows = [(one.about, one.text, one.remedy) for one in problems]
+    rows = [(problem.about, problem.text, problem.remedy) for problem in problems]
     yield Table(("waits for an operator", "", "what to do"), rows) if rows else "nothing waits for an operator"
 
 
 def notices_page(notices: Collection[Problem]) -> Page:
     if notices:
-        rows = [(one.about, one.text, one.remedy) for one in notices]
+        rows = [(problem.about, problem.text, problem.remedy) for problem in notices]
         yield Table(("worth knowing, no alarm", "", "what to do"), rows)
 
 
@@ -125,7 +132,7 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
 
 
 def bindings_page(bindings: Collection[UserBindings]) -> Page:
-    rows = [row for one in bindings for row in display_levels(one).items()]
+    rows = [row for user_bindings in bindings for row in display_levels(user_bindings).items()]
     yield Table(("who", "cluster"), rows) if rows else "No bindings."
 
 
@@ -160,9 +167,10 @@ def forgotten_page(user: str, gone: Sequence[tuple[str, str, str]], dry_run: boo
     yield f"{'Would withdraw' if dry_run else 'Withdrawn'}: {amount(len(gone), 'use')}."
 
 
-def wide_users_page(found: Collection[Width]) -> Page:
+def wide_users_page(widths: Collection[Width]) -> Page:
     rows = [
-        (one.user, one.topics, one.groups, one.instances, one.shared_with, listed(one.super_user_of)) for one in found
+        (width.user, width.topics, width.groups, width.instances, width.shared_with, listed(width.super_user_of))
+        for width in widths
     ]
     columns = ("user", "topics", "groups", "instances", "shares topics with", "super user of")
     if not rows:
@@ -174,9 +182,20 @@ def wide_users_page(found: Collection[Width]) -> Page:
 
 def operations_page(operations: Sequence[Operation]) -> Page:
     rows = []
-    for one in operations:
-        about = (listed(one.about), *(one.route or ("", "")))
-        rows.append((one.id, one.kind, one.state, one.started, *about, one.by, one.reason, one.result))
+    for operation in operations:
+        about = (listed(operation.about), *(operation.route or ("", "")))
+        rows.append(
+            (
+                operation.id,
+                operation.kind,
+                operation.state,
+                operation.started,
+                *about,
+                operation.by,
+                operation.reason,
+                operation.result,
+            )
+        )
     yield Table(("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"), rows)
 
 
@@ -188,53 +207,53 @@ def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Pag
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
 
-def migrations_page(found: Collection[TopicMigration]) -> Page:
+def migrations_page(migrations: Collection[TopicMigration]) -> Page:
     rows = [
         (
-            one.status.topic,
-            Marked(one.status.status, _STATUS[one.status.status]),
-            one.status.partitions[0].origin,
-            one.status.partitions[0].target,
-            one.cut,
-            one.progress,
-            "" if one.age_s is None else age_words(one.age_s),
-            one.operation.id if one.operation else "",
-            one.groups,
-            "; ".join(one.blocks),
+            migration.status.topic,
+            Marked(migration.status.status, _STATUS[migration.status.status]),
+            migration.status.partitions[0].origin,
+            migration.status.partitions[0].target,
+            migration.cut,
+            migration.progress,
+            "" if migration.age_s is None else age_words(migration.age_s),
+            migration.operation.id if migration.operation else "",
+            migration.groups,
+            "; ".join(migration.blocks),
         )
-        for one in found
+        for migration in migrations
     ]
     columns = ("topic", "status", "from", "to", "cut", "progress", "age", "operation", "groups", "what blocks")
     yield Table(columns, rows, line="{0} is {1}, {5}: {9}".format)
 
 
 def looks_page(looks: Collection[CrossingStatus]) -> Page:
-    rows = [[*one.to_json().values()] for one in looks]
+    rows = [[*status.to_json().values()] for status in looks]
     yield Table(("operation", "state", "progress", "error"), rows) if rows else "no topic crosses over"
 
 
-def topics_page(found: Overview) -> Page:
+def topics_page(overview: Overview) -> Page:
     rows = [
         (
-            one.topic,
-            one.partitions,
-            ", ".join(one.written_in) + ("" if one.moved else " (never moved)"),
-            ", ".join(one.older_in),
-            number(one.records),
-            one.groups,
-            one.furthest,
-            number(one.lag_records) if one.groups else "",
+            topic.topic,
+            topic.partitions,
+            ", ".join(topic.written_in) + ("" if topic.moved else " (never moved)"),
+            ", ".join(topic.older_in),
+            number(topic.records),
+            topic.groups,
+            topic.furthest,
+            number(topic.lag_records) if topic.groups else "",
         )
-        for one in found.topics
+        for topic in overview.topics
     ]
     columns = ("topic", "partitions", "written in", "older records in", "records", "groups", "most behind", "lag")
-    yield Table(columns, rows, most=MAX_ROWS) if rows else "no cluster that answers has a topic"
-    yield from _cannot_be_asked(found.unasked)
+    yield Table(columns, rows, max_rows=MAX_ROWS) if rows else "no cluster that answers has a topic"
+    yield from _cannot_be_asked(overview.unasked)
 
 
-def group_page(found: GroupLag) -> Page:
-    where = "; ".join(f"coordinated in {cluster}: {state}" for cluster, state in found.coordinators.items())
-    yield f"group {found.group}, {where or 'coordinated nowhere that answers'}"
+def group_page(lag: GroupLag) -> Page:
+    where = "; ".join(f"coordinated in {cluster}: {state}" for cluster, state in lag.coordinators.items())
+    yield f"group {lag.group}, {where or 'coordinated nowhere that answers'}"
     rows = [
         (
             p.topic,
@@ -246,35 +265,35 @@ def group_page(found: GroupLag) -> Page:
             p.coordinator,
             _as_of(p.age_s),
         )
-        for p in found.partitions
+        for p in lag.partitions
     ]
     columns = ("topic", "partition", "committed", "end", "lag records", "next record in", "committed in", "as of")
     if rows:
         yield Table(columns, rows)
-    elif found.unasked:
-        away = listed(found.unasked)
+    elif lag.unasked:
+        away = listed(lag.unasked)
         yield f"what it has committed is not known: {away} cannot be asked, and nothing was recorded"
     else:
         yield "it has committed nothing"
-    if found.left_over:
-        yield f"commits from before it moved away are left in {', '.join(found.left_over)}"
-    yield from _cannot_be_asked(found.unasked)
+    if lag.left_over:
+        yield f"commits from before it moved away are left in {', '.join(lag.left_over)}"
+    yield from _cannot_be_asked(lag.unasked)
 
 
-def groups_page(found: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
+def groups_page(lags: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
     rows = [
         (
-            one.group,
-            "; ".join(f"{cluster}: {state}" for cluster, state in one.coordinators.items()),
-            listed(sorted({p.topic for p in one.partitions})),
-            len(one.partitions),
-            number(one.lag_records),
-            _as_of(one.age_s),
+            lag.group,
+            "; ".join(f"{cluster}: {state}" for cluster, state in lag.coordinators.items()),
+            listed(sorted({p.topic for p in lag.partitions})),
+            len(lag.partitions),
+            number(lag.lag_records),
+            _as_of(lag.age_s),
         )
-        for one in found
+        for lag in lags
     ]
     columns = ("group", "coordinated in", "topics", "partitions", "lag records", "as of")
-    yield Table(columns, rows, most=MAX_ROWS) if rows else "no cluster that answers has a group"
+    yield Table(columns, rows, max_rows=MAX_ROWS) if rows else "no cluster that answers has a group"
     yield from _cannot_be_asked(unasked, ", its groups are as last seen")
 
 

@@ -85,7 +85,7 @@ class StateChange:
 
 
 KEPT = 1000
-"""Notes kept. A watcher that lags further behind reloads everything."""
+"""Notes kept. A watcher that lags by more reloads everything."""
 PRUNED_EVERY = 100
 """Revisions between prunings, so that most commits do not list the notes."""
 

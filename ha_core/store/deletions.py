@@ -50,12 +50,12 @@ class Deletions(OnTree):
             stored, node = self._tree.get_many([at, path])
             if stored is None or documents.from_bytes(Topic, stored.data, at) != topic:
                 raise ConflictError(at, None, None if stored is None else stored.version)
-            known = _known(path, node, topic.name)
-            deeper = {p: offset for p, offset in below.items() if offset > known.below.get(p, 0)}
+            records = _known(path, node, topic.name)
+            deeper = {p: offset for p, offset in below.items() if offset > records.below.get(p, 0)}
             if not deeper:
                 return
             try:
-                self._tree.write([Check(at, stored.version), _written(path, known, deeper, node)])
+                self._tree.write([Check(at, stored.version), _written(path, records, deeper, node)])
             except PreconditionError as error:
                 if error.index == 0:
                     raise ConflictError(at, stored.version, None) from error
@@ -98,5 +98,5 @@ def _known(path: str, node: Node | None, topic: str) -> DeletedRecords:
     return DeletedRecords(name=topic) if node is None else documents.from_bytes(DeletedRecords, node.data, path)
 
 
-def _written(path: str, known: DeletedRecords, below: Mapping[int, int], node: Node | None) -> Op:
-    return placed(path, documents.to_bytes(known.changed(below={**known.below, **below})), node)
+def _written(path: str, records: DeletedRecords, below: Mapping[int, int], node: Node | None) -> Op:
+    return placed(path, documents.to_bytes(records.changed(below={**records.below, **below})), node)

@@ -72,15 +72,15 @@ class Mirroring(OnTree):
         """Differences of mirrors other than records, by key."""
         return list(readable(self._tree, MirrorSync))
 
-    def keep_mirror_sync(self, found: MirrorSync) -> None:
+    def keep_mirror_sync(self, sync: MirrorSync) -> None:
         """Replaces the result of an earlier look, of any process."""
-        path = paths.path_of(MirrorSync, found.key)
-        data = documents.to_bytes(found)
+        path = paths.path_of(MirrorSync, sync.key)
+        data = documents.to_bytes(sync)
 
         def write() -> None:
             self._tree.write([placed(path, data, self._tree.get(path))])
 
-        once(self._tree, f"the differences of mirrors of {found.source} in {found.target}", write)
+        once(self._tree, f"the differences of mirrors of {sync.source} in {sync.target}", write)
 
     def mirror_slots(self) -> dict[int, int]:
         """slot → version of its document, whatever its content."""

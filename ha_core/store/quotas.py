@@ -70,14 +70,14 @@ class QuotasFound:
         """A node that has become unreadable keeps its last good quota."""
         self.unreadable.pop(path, None)
         try:
-            found = None if node is None else quota_nodes.from_bytes(path, node.data)
+            quota = None if node is None else quota_nodes.from_bytes(path, node.data)
         except UnreadableDocumentError as error:
             self.unreadable[path] = str(error)
             return
-        if found is None:
+        if quota is None:
             self.readable.pop(path, None)
         else:
-            self.readable[path] = found
+            self.readable[path] = quota
 
 
 def _placing(tree: Reads, path: str, data: bytes, node: Node | None, gone: bool) -> list[Op]:
@@ -219,15 +219,15 @@ class QuotaNodes(OnTree):
         return Publication(through_us, by, Node(data, 0 if read.node is None else read.node.version + 1, 0))
 
 
-def _read_all(tree: Reads, found: QuotasFound) -> None:
+def _read_all(tree: Reads, quotas: QuotasFound) -> None:
     users = [f"{USERS}/{name}" for name in tree.children(USERS)]
     paths = [f"{CLIENTS}/{name}" for name in tree.children(CLIENTS)] + users
     for user in users:
         paths += [f"{user}/clients/{name}" for name in tree.children(f"{user}/clients")]
-    for gone in (found.readable.keys() | found.unreadable.keys()) - set(paths):
-        found.place(gone, None)
+    for gone in (quotas.readable.keys() | quotas.unreadable.keys()) - set(paths):
+        quotas.place(gone, None)
     for path, node in zip(paths, tree.get_many(paths), strict=True):
-        found.place(path, node)
+        quotas.place(path, node)
 
 
 class FollowedQuotas:

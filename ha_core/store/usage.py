@@ -136,18 +136,18 @@ def merge(usage: Usage, seen: Iterable[Sighting]) -> tuple[Usage, int]:
     left_out = 0
     for what, name, use in seen:
         table = topics if what == "topic" else groups
-        known = table.get(name, ())
-        equal = next((each for each in known if (use.instance, use.how) == (each.instance, each.how)), None)
-        replaced = equal if equal is not None or len(known) < MAX_USES else _gives_way(known, use)
+        uses = table.get(name, ())
+        equal = next((each for each in uses if (use.instance, use.how) == (each.instance, each.how)), None)
+        replaced = equal if equal is not None or len(uses) < MAX_USES else _gives_way(uses, use)
         added = use if equal is None else _newer(equal, use)
         grows = _size(added) - (0 if replaced is None else _size(replaced))
-        grows += 0 if known else len(name.encode()) + _ENTRY_BYTES
-        full = (len(known) >= MAX_USES and replaced is None) or (not known and len(table) >= MAX_NAMES)
+        grows += 0 if uses else len(name.encode()) + _ENTRY_BYTES
+        full = (len(uses) >= MAX_USES and replaced is None) or (not uses and len(table) >= MAX_NAMES)
         if full or (grows > 0 and size + grows > MAX_BYTES):
             left_out += equal is None
             continue
-        kept = tuple(added if each is replaced else each for each in known)
-        table[name] = (*known, added) if replaced is None else kept
+        kept = tuple(added if each is replaced else each for each in uses)
+        table[name] = (*uses, added) if replaced is None else kept
         size += grows
     return usage.model_copy(update={"topics": topics, "groups": groups}), left_out
 
@@ -173,21 +173,21 @@ def sightings(usage: Usage) -> Iterator[Sighting]:
         yield from (Sighting("group", name, use) for use in uses)
 
 
-def _newer(known: Use, seen: Use) -> Use:
-    """`known` updated by `seen`; the very same object where nothing changes that is worth a write."""
-    updated = known
-    if seen.software is not None and seen.software != known.software:
+def _newer(use: Use, seen: Use) -> Use:
+    """`use` updated by `seen`; the very same object where nothing changes that is worth a write."""
+    updated = use
+    if seen.software is not None and seen.software != use.software:
         updated = updated.changed(software=seen.software)
     if seen.last is not None:
-        idle = known.idle(datetime.fromisoformat(seen.last))
+        idle = use.idle(datetime.fromisoformat(seen.last))
         if idle is None or idle >= REWRITTEN_AFTER:
             updated = updated.changed(last=seen.last)
     return updated
 
 
-def _gives_way(known: tuple[Use, ...], use: Use) -> Use | None:
+def _gives_way(uses: tuple[Use, ...], use: Use) -> Use | None:
     """The use that a new one replaces, of a full entry; None: all are live, and of different clients."""
-    seen = [each for each in known if each.how != "declared"]
+    seen = [each for each in uses if each.how != "declared"]
     if use.last is not None:
         now = datetime.fromisoformat(use.last)
         dead = [each for each in seen if (idle := each.idle(now)) is not None and idle > LIVE_WITHIN]

@@ -65,7 +65,7 @@ class BrokerPace(IntEnum):
     SLOW = 2
     """Waits for the whole cluster, or for disks."""
     LONG = 3
-    """A short request with a long answer: a LIST_OFFSETS must not wait behind megabytes."""
+    """A short request with a long answer: a LIST_OFFSETS must not wait for megabytes."""
 
 
 class ErrorShape(NamedTuple):
@@ -76,7 +76,7 @@ class ErrorShape(NamedTuple):
     """The answer's list of topics; "": it names no partition."""
     partitions: str = ""
     """The list of partitions in each of them."""
-    asked: str = "partitions"
+    request_partitions: str = "partitions"
     """That list in the request: structs with a `partition_index`, or bare numbers."""
     code: str = "error_code"
     """The code of a partition."""
@@ -113,7 +113,7 @@ class Api:
     """The shape of a refusal, for requests to a coordinator."""
     fenced: ErrorCode | None = None
     """The error while the group, or a topic of the transaction, is fenced. NONE: it passes the fence."""
-    vouched: bool = False
+    lease_guarded: bool = False
     """The answer promises something that an operation carries over: it is sent only while the lease holds."""
     leased_read: bool = False
     """The answer reports contents or ends of logs. A gateway that was suspended or cut off may ask a cluster that the
@@ -171,7 +171,7 @@ class Api:
                         shape.code: code,
                         **shape.more,
                     }
-                    for requested in topic[shape.asked]
+                    for requested in topic[shape.request_partitions]
                 ],
             }
             for topic in request["topics"] or ()
@@ -185,9 +185,9 @@ _BY_PARTITION = ErrorShape(False, "topics", "partitions")
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 _topic = partial(Api, route=Route.TOPIC)
-_group = partial(Api, route=Route.GROUP, effect=Effect(GROUPS, GROUPS), error=ErrorShape(), vouched=True)
+_group = partial(Api, route=Route.GROUP, effect=Effect(GROUPS, GROUPS), error=ErrorShape(), lease_guarded=True)
 _transaction = partial(
-    Api, route=Route.TRANSACTION, effect=Effect(LOGS | GROUPS, LOGS | GROUPS), error=ErrorShape(), vouched=True
+    Api, route=Route.TRANSACTION, effect=Effect(LOGS | GROUPS, LOGS | GROUPS), error=ErrorShape(), lease_guarded=True
 )
 _node = partial(Api, route=Route.NODE, effect=_READS_LOGS)
 _composed = partial(Api, route=Route.COMPOSED)
@@ -226,9 +226,9 @@ def _configs(operation: Operation, answers: str) -> Asks:
 # fmt: off
 _OFFERED = (
     _topic(_K.PRODUCE, 3, 9, 9, "10 brings node endpoints, i.e. broker addresses (KIP-951)", effect=Effect(LOGS, LOGS),
-        vouched=True,
+        lease_guarded=True,
         asks=Asks((RequiredRight("WRITE", "TRANSACTIONAL_ID", "transactional_id", _NAMED),),
-            (Each("WRITE", "TOPIC", "topic_data", answers="responses", partitions="partition_data",
+            (Each("WRITE", "TOPIC", "topic_data", answer_list="responses", partitions="partition_data",
                 numbered="index"),))),
     _topic(_K.FETCH, 4, 12, 12, "13 names topics by id (KIP-516)", effect=_READS_LOGS, leased_read=True,
         asks=Asks(each=(Each("READ", "TOPIC", "topics", "topic", "responses", partitions="partitions"),))),
@@ -284,17 +284,18 @@ _OFFERED = (
         asks=_ENTERS),
     _local(_K.API_VERSIONS, 0, 3, 3, "4 changes supported features only; KIP-1242 has 5 name the cluster asked for",
         asks=_ENTERS),
-    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, vouched=True,
+    _composed(_K.CREATE_TOPICS, 2, 6, 5, "7 returns topic ids (KIP-516)", by_map=True, lease_guarded=True,
         pace=BrokerPace.SLOW,
         asks=Asks(each=(Each("CREATE", "TOPIC", "topics", on_cluster="CREATE", unique=True, worded=True,
             words="Authorization failed."),))),
     # If the topic may be seen, its handler reports whether it exists before whether it may be deleted.
-    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, vouched=True,
+    _composed(_K.DELETE_TOPICS, 1, 5, 4, "6 names topics by id (KIP-516)", by_map=True, lease_guarded=True,
         pace=BrokerPace.SLOW,
         asks=Asks(
             each=(Each("DESCRIBE", "TOPIC", "topic_names", "", "responses", "name", on_cluster="DELETE", unique=True,
                 worded=True),))),
-    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True, vouched=True, pace=BrokerPace.SLOW,
+    _composed(_K.DELETE_RECORDS, 0, 2, 2, effect=Effect(LOGS, LOGS), by_map=True,
+              lease_guarded=True, pace=BrokerPace.SLOW,
         asks=Asks(
             each=(Each("DELETE", "TOPIC", "topics", partitions="partitions", more={"low_watermark": -1}),))),
     # The gateway itself answers a request without transactional id: its producer ids are valid in every cluster.
@@ -313,7 +314,7 @@ _OFFERED = (
         fenced=ErrorCode.CONCURRENT_TRANSACTIONS,
         error=ErrorShape(False, "results_by_topic", "results_by_partition", "partitions", "partition_error_code"),
         asks=Asks(_TRANSACTION_WRITE,
-            (Each("WRITE", "TOPIC", "topics", answers="results_by_topic", partitions="partitions",
+            (Each("WRITE", "TOPIC", "topics", answer_list="results_by_topic", partitions="partitions",
                 answered="results_by_partition", code="partition_error_code",
                 rest=ErrorCode.OPERATION_NOT_ATTEMPTED),))),
     _transaction(_K.ADD_OFFSETS_TO_TXN, 0, 3, 3, "4 brings TRANSACTION_ABORTABLE (KIP-890)",
@@ -333,19 +334,19 @@ _OFFERED = (
         denial=ErrorShape(False, each=("filters", "filter_results")), asks=Asks((RequiredRight("ALTER", "CLUSTER"),))),
     _composed(_K.DESCRIBE_CONFIGS, 1, 4, 4, effect=_READS_TOPICS, pace=BrokerPace.LONG,
         asks=_configs("DESCRIBE_CONFIGS", "results")),
-    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, vouched=True, pace=BrokerPace.SLOW,
+    _composed(_K.ALTER_CONFIGS, 0, 2, 2, by_map=True, lease_guarded=True, pace=BrokerPace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
     _node(_K.DESCRIBE_LOG_DIRS, 1, 4, 2, pace=BrokerPace.SLOW,
         denial=ErrorShape(), asks=Asks((RequiredRight("DESCRIBE", "CLUSTER"),))),
     _local(_K.SASL_AUTHENTICATE, 0, 2, 2,
         asks=_ENTERS),
-    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, vouched=True, pace=BrokerPace.SLOW,
-        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answers="results", unique=True),))),
-    _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
+    _composed(_K.CREATE_PARTITIONS, 0, 3, 2, by_map=True, lease_guarded=True, pace=BrokerPace.SLOW,
+        asks=Asks(each=(Each("ALTER", "TOPIC", "topics", answer_list="results", unique=True),))),
+    _composed(_K.DELETE_GROUPS, 0, 2, 2, effect=Effect(GROUPS, GROUPS), by_map=True, lease_guarded=True,
         asks=Asks(each=(Each("DELETE", "GROUP", "groups_names", "", "results", "group_id"),))),
-    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, vouched=True, pace=BrokerPace.SLOW,
+    _composed(_K.INCREMENTAL_ALTER_CONFIGS, 0, 1, 1, by_map=True, lease_guarded=True, pace=BrokerPace.SLOW,
         asks=_configs("ALTER_CONFIGS", "responses")),
-    _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, vouched=True,
+    _composed(_K.OFFSET_DELETE, 0, 0, NEVER, effect=Effect(GROUPS, GROUPS), by_map=True, lease_guarded=True,
         denial=ErrorShape(),
         asks=Asks((RequiredRight("DELETE", "GROUP", "group_id"),),
         (Each("READ", "TOPIC", "topics", partitions="partitions"),))),

@@ -90,20 +90,21 @@ class Client:
         """Bytes missing before the next event, for callers that must not read ahead."""
         return self._frames.wanted
 
-    def version(self, api_key: int, most: int = NEWEST) -> int:
-        """The newest version up to `most` that both sides speak.
+    def version(self, api_key: int, max_version: int = NEWEST) -> int:
+        """The newest version up to `max_version` that both sides speak.
 
         :raises UnsupportedApiError: there is none.
         """
         name, ours, theirs = ApiKey(api_key).name, supported(api_key) or (0, -1), self.versions.get(api_key)
         if theirs is None:
             raise UnsupportedApiError(f"does not offer {name}; it needs a newer version of Kafka")
-        if most == NEWEST:
-            most = _UNLESS_NAMED.get(api_key, NEWEST)
-        newest = min(ours[1], theirs[1], most)
+        if max_version == NEWEST:
+            max_version = _UNLESS_NAMED.get(api_key, NEWEST)
+        newest = min(ours[1], theirs[1], max_version)
         if newest < max(ours[0], theirs[0]):
             raise UnsupportedApiError(
-                f"offers {name} {theirs[0]} to {theirs[1]}, {ours[0]} to {min(ours[1], most)} are understood here; use "
+                f"offers {name} {theirs[0]} to {theirs[1]}, {ours[0]} to {min(ours[1], max_version)} are understood "
+                "here; use "
                 "a release of this program for that version of Kafka"
             )
         return newest

@@ -52,12 +52,12 @@ def scan_fetch_request(buf: Any, body_at: int, end: int, version: int) -> FetchS
         raise RemoteProtocolError(f"Fetch version {version}: {_VERSIONS[0]} to {_VERSIONS[1]} are read")
     cursor = _FetchCursor(buf, body_at, end, version, version >= _FLEXIBLE)
     try:
-        found = _read(cursor)
+        scan = _read(cursor)
     except (struct_error, IndexError):
         raise RemoteProtocolError(f"fetch request of {end - body_at} bytes ends inside a field") from None
     if cursor.at != end:
         raise RemoteProtocolError(f"fetch request of {end - body_at} bytes: its fields take {cursor.at - body_at}")
-    return found
+    return scan
 
 
 def topics_named(buf: Any, body_at: int, end: int, version: int) -> int:
@@ -123,9 +123,9 @@ def _read(cursor: _FetchCursor) -> FetchScan:
     entries = list[TopicEntries]()
     for _ in range(cursor.count(2)):
         topics.append(cursor.name())
-        found = _pass_partitions(cursor)
-        if found is not None:
-            entries.append(found)
+        topic_entries = _pass_partitions(cursor)
+        if topic_entries is not None:
+            entries.append(topic_entries)
         cursor.tags()
     forgotten = 0
     if cursor.version >= 7:
@@ -149,16 +149,16 @@ def _pass_partitions(cursor: _FetchCursor) -> TopicEntries | None:
     # partition, (leader epoch), offset, (last fetched epoch), (log start), size
     fixed = 16 + 4 * (version >= 9) + 4 * cursor.tagged + 8 * (version >= 5)
     count = cursor.count(fixed)
-    found = TopicEntries(cursor.at, count)
+    entries = TopicEntries(cursor.at, count)
     if not cursor.tagged:
         cursor.at += count * fixed
-        return found
+        return entries
     buf, at = cursor.buf, cursor.at
     for _ in range(count):
         at += fixed
         at = at + 1 if buf[at] == 0 else skip_tags(buf, at, cursor.end)
     cursor.at = at
-    return found if at == found.at + count * (fixed + 1) else None
+    return entries if at == entries.at + count * (fixed + 1) else None
 
 
 def leave_session(buf: bytearray, body_at: int, version: int) -> None:

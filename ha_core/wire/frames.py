@@ -26,21 +26,21 @@ NEED_DATA: Final = Event.NEED_DATA
 CLOSED: Final = Event.CLOSED
 
 
-def frame_size(buf: Any, pos: int, most: int, least: int) -> int:
+def frame_size(buf: Any, pos: int, max_size: int, least: int) -> int:
     """The size at `pos`, 4 bytes that must be there.
 
     :raises ForeignProtocolError: these are the first bytes of TLS, HTTP or a PROXY header.
     :raises RemoteProtocolError: out of bounds.
     """
     size: int = _SIZE(buf, pos)[0]
-    if least <= size <= most and size < LEAST_FOREIGN:
+    if least <= size <= max_size and size < LEAST_FOREIGN:
         return size
     spoken = speech(bytes(buf[pos : pos + HEAD_BYTES]))
     if spoken in WITHOUT_TLS:
         raise ForeignProtocolError(spoken, WITHOUT_TLS[spoken])
-    if least <= size <= most:
+    if least <= size <= max_size:
         return size
-    raise RemoteProtocolError(f"frame of {size} bytes: {least} to {most} are allowed")
+    raise RemoteProtocolError(f"frame of {size} bytes: {least} to {max_size} are allowed")
 
 
 class FrameReader:
@@ -49,8 +49,8 @@ class FrameReader:
     After an invalid size, every further call fails.
     """
 
-    def __init__(self, most: int = DEFAULT_LIMITS.max_response_bytes) -> None:
-        self._most = most
+    def __init__(self, max_bytes: int = DEFAULT_LIMITS.max_response_bytes) -> None:
+        self._most = max_bytes
         self._buffer = bytearray()
         self._frame: bytes | memoryview | None = None
         self._closed = False

@@ -49,13 +49,13 @@ class _LastTagsError(Exception):
 
 
 def scan_produce(
-    buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int, most: int = _MAX_PARTITIONS
+    buf: Any, pos: int, end: int, version: int, body_at: int, frame_end: int, max_partitions: int = _MAX_PARTITIONS
 ) -> ProduceScan | None:
     """Reads the available part of a produce request; None if that does not include the first partition's header.
 
     pos: the request header, body_at: after it, end: after the bytes that have arrived, frame_end: after the frame (may
-    be above `end`). TooManyElementsError if it has more than `most` topics or partitions, RemoteProtocolError if no
-    further bytes can make it valid.
+    be above `end`). TooManyElementsError if it has more than `max_partitions` topics or partitions, RemoteProtocolError
+    if no further bytes can make it valid.
     """
     if not _FIRST <= version <= _LAST:
         raise RemoteProtocolError(f"Produce version {version}: {_FIRST} to {_LAST} are read")
@@ -64,7 +64,7 @@ def scan_produce(
     tagged = version >= _FLEXIBLE
     try:
         transactional_id, acks, timeout_ms, p = _head(buf, body_at, end, tagged)
-        p = _topics(buf, p, end, frame_end, tagged, partitions, most)
+        p = _topics(buf, p, end, frame_end, tagged, partitions, max_partitions)
     except _LastTagsError:
         p = frame_end
     except _NotYetError:
@@ -87,7 +87,9 @@ def _head(buf: Any, p: int, end: int, tagged: bool) -> tuple[bytes | None, int, 
     return transactional_id, *_ACKS(buf, p), p + 6
 
 
-def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions: list[Entry], most: int) -> int:
+def _topics(
+    buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions: list[Entry], max_partitions: int
+) -> int:
     """Appends the partitions of all topics; returns the position after the request, which may be above `end`.
 
     _LastTagsError: only tagged sections are missing.
@@ -97,8 +99,8 @@ def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions
     topics, p = _length(buf, p, end, tagged)
     if topics < 0 or topics * least_topic > frame_end - p or topics > _MAX_PARTITIONS:
         raise _bad("count of topics", topics)
-    if topics > most:
-        raise TooManyElementsError(f"produce request with {topics} topics, above {most}")
+    if topics > max_partitions:
+        raise TooManyElementsError(f"produce request with {topics} topics, above {max_partitions}")
     while topics:
         topics -= 1
         topic, p = _text(buf, p, end, tagged)
@@ -108,8 +110,8 @@ def _topics(buf: Any, p: int, end: int, frame_end: int, tagged: bool, partitions
         left = _MAX_PARTITIONS - len(partitions)
         if count < 0 or count * least_partition > frame_end - p or count > left:
             raise _bad("count of partitions", count)
-        if len(partitions) + count > most:
-            raise TooManyElementsError(f"produce request with more than {most} partitions")
+        if len(partitions) + count > max_partitions:
+            raise TooManyElementsError(f"produce request with more than {max_partitions} partitions")
         while count:
             count -= 1
             if end - p < least_partition:

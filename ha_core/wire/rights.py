@@ -64,12 +64,12 @@ class Each(NamedTuple):
 
     operation: Operation
     resource: Resource
-    asked: str
+    request_list: str
     """The list in the request."""
     field: str = "name"
     """Field with an element's name; "": the element is its name."""
-    answers: str = ""
-    """The list in the answer; "": equal to `asked`."""
+    answer_list: str = ""
+    """The list in the answer; "": equal to `request_list`."""
     called: str = ""
     """Field with the name there; "": equal to `field`."""
     when: When | None = None

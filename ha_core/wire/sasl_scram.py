@@ -88,34 +88,34 @@ class ClientFinal(NamedTuple):
 
 def parse_client_first(message: bytes) -> ClientFirst:
     """RemoteProtocolError if it is invalid, or asks for an unsupported feature."""
-    found = _matched(_CLIENT_FIRST, message, "the client's first message")
-    if found["binding"].startswith(b"p"):
+    match = _matched(_CLIENT_FIRST, message, "the client's first message")
+    if match["binding"].startswith(b"p"):
         raise RemoteProtocolError("SCRAM: the client wants channel binding, which no Kafka server offers")
-    if _TOKEN_LOGIN.search(found["extensions"]):
+    if _TOKEN_LOGIN.search(match["extensions"]):
         raise RemoteProtocolError("SCRAM: logging in by a delegation token (tokenauth) is not offered")
-    authzid, user = (_name(found[which] or b"") for which in ("authzid", "user"))
-    return ClientFirst(found["gs2"], found["bare"], authzid, user, found["nonce"])
+    authzid, user = (_name(match[which] or b"") for which in ("authzid", "user"))
+    return ClientFirst(match["gs2"], match["bare"], authzid, user, match["nonce"])
 
 
 def parse_server_first(message: bytes) -> ServerFirst:
     """RemoteProtocolError if it is invalid."""
-    found = _matched(_SERVER_FIRST, message, "the server's first message")
-    return ServerFirst(found["nonce"], _bytes(found["salt"], "salt"), int(found["iterations"]))
+    match = _matched(_SERVER_FIRST, message, "the server's first message")
+    return ServerFirst(match["nonce"], _bytes(match["salt"], "salt"), int(match["iterations"]))
 
 
 def parse_client_final(message: bytes) -> ClientFinal:
     """RemoteProtocolError if it is invalid."""
-    found = _matched(_CLIENT_FINAL, message, "the client's final message")
-    binding, proof = _bytes(found["binding"], "channel binding"), _bytes(found["proof"], "proof")
-    return ClientFinal(found["unproved"], binding, found["nonce"], proof)
+    match = _matched(_CLIENT_FINAL, message, "the client's final message")
+    binding, proof = _bytes(match["binding"], "channel binding"), _bytes(match["proof"], "proof")
+    return ClientFinal(match["unproved"], binding, match["nonce"], proof)
 
 
 def parse_server_final(message: bytes) -> bytes:
     """The server's signature. RemoteProtocolError if the message is invalid or reports an error."""
-    found = _matched(_SERVER_FINAL, message, "the server's final message")
-    if found["error"] is not None:
+    match = _matched(_SERVER_FINAL, message, "the server's final message")
+    if match["error"] is not None:
         raise RemoteProtocolError("SCRAM: the server ends the exchange with an error")
-    return _bytes(found["signature"], "signature")
+    return _bytes(match["signature"], "signature")
 
 
 def escaped(user: str) -> str:

@@ -50,9 +50,9 @@ _BROKEN = (RemoteProtocolError, IndexError, struct_error)
 """A number is too long, or the buffer ends: the decoder reports it."""
 
 Topics = tuple[bytes, ...]
-Place = tuple[int, int, int]
+PartitionSpan = tuple[int, int, int]
 """A partition of a produce: positions of its number, of the start and of the end of its records."""
-ProduceMatch = tuple[Topics, Sequence[Place]]
+ProduceMatch = tuple[Topics, Sequence[PartitionSpan]]
 """Topics of a produce, each once, and its partitions."""
 FetchMatch = tuple[Topics, Sequence[tuple[int, int]]]
 """Topics of a fetch in its order, and for each the position and number of its partition entries."""
@@ -67,16 +67,16 @@ def _fit(names: set[bytes]) -> bool:
 
 class RequestTemplate:
     """:ivar head: API key and version.
-    :ivar begin: bytes after the correlation id that all matching requests share.
+    :ivar prefix: bytes after the correlation id that all matching requests share.
     :ivar tagged: True for versions with compact lengths and tags.
     :ivar names: topics that matching requests may name.
     """
 
-    __slots__ = ("_after_begin", "_bytes", "_usual", "_usual_topics", "begin", "head", "names", "tagged")
+    __slots__ = ("_after_prefix", "_bytes", "_usual", "_usual_topics", "head", "names", "prefix", "tagged")
 
-    def __init__(self, head: bytes, begin: bytes, tagged: bool, names: Collection[bytes]) -> None:
-        self.head, self.begin, self.tagged = head, begin, tagged
-        self._after_begin = _AFTER_CORRELATION + len(begin)
+    def __init__(self, head: bytes, prefix: bytes, tagged: bool, names: Collection[bytes]) -> None:
+        self.head, self.prefix, self.tagged = head, prefix, tagged
+        self._after_prefix = _AFTER_CORRELATION + len(prefix)
         self.names: set[bytes] = set()
         self._bytes = 0
         """Total bytes of the names."""
@@ -88,7 +88,7 @@ class RequestTemplate:
     @property
     def settings(self) -> tuple[object, ...]:
         """Equal in templates that differ at most in their topics."""
-        return self.head, self.begin
+        return self.head, self.prefix
 
     def learn(self, names: Collection[bytes]) -> None:
         """Lets requests name these topics, too, at most as many as a template may have. A full one forgets any others:
@@ -128,7 +128,7 @@ class ProduceTemplate(RequestTemplate):
 
     def learn(self, names: Collection[bytes]) -> None:
         super().learn(names)
-        self._usual = self.begin + self._usual  # they are adjacent
+        self._usual = self.prefix + self._usual  # they are adjacent
 
     @classmethod
     def of(
@@ -144,8 +144,8 @@ class ProduceTemplate(RequestTemplate):
         topics_at = body_at + (1 if tagged else 2) + 2 + 4
         if topics_at - start > _MAX_BYTES or not names or not scan.complete:
             return None
-        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : topics_at])
-        like = cls(head, begin, tagged, names)
+        head, prefix = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : topics_at])
+        like = cls(head, prefix, tagged, names)
         # It must match its own request: that may have an unusual encoding, or bytes after the partitions.
         topics, places = like.match(buf, start, end, frame_end) or ((), ())
         alike = names == {*topics} and [at for _, at, _ in places] == [at for _, _, at, _ in scan.partitions]
@@ -163,8 +163,8 @@ class ProduceTemplate(RequestTemplate):
                     count, p = buf[p] - 1, p + 1
                 else:
                     count, p = _INT(buf, p)[0], p + 4
-            elif buf.startswith(self.begin, begin_at) and buf.startswith(self.head, at + 4):
-                p = at + self._after_begin
+            elif buf.startswith(self.prefix, begin_at) and buf.startswith(self.head, at + 4):
+                p = at + self._after_prefix
                 if (buf[p] != 2) if tagged else _INT(buf, p)[0] != 1:
                     return self._walk(buf, p, end) if end == frame_end else None
                 name, count, p = self._topic(buf, p + (1 if tagged else 4))
@@ -184,7 +184,7 @@ class ProduceTemplate(RequestTemplate):
                     stop = records + size
                     sound = size > 0 and stop == frame_end
                 return (topics, ((p, records, stop),)) if sound else None
-            return self._walk(buf, at + self._after_begin, end) if end == frame_end else None
+            return self._walk(buf, at + self._after_prefix, end) if end == frame_end else None
         except _BROKEN:
             return None
 
@@ -192,7 +192,7 @@ class ProduceTemplate(RequestTemplate):
         """Like `match`, for a complete request, whose count of topics is at `p`."""
         tagged, tags, names, room = self.tagged, 1 if self.tagged else 0, self.names, PARTITIONS_AT_ONCE
         topics: set[bytes] = set()
-        places: list[Place] = []
+        places: list[PartitionSpan] = []
         # Compact counts and lengths are encoded plus one.
         count, p = read_uvarint(buf, p) if tagged else (_INT(buf, p)[0] + 1, p + 4)
         if not 0 < count - 1 <= len(names):
@@ -237,17 +237,17 @@ class FetchTemplate(RequestTemplate):
     __slots__ = ("_entry_bytes", "body_at", "epochs", "tail")
 
     def __init__(
-        self, head: bytes, begin: bytes, tagged: bool, names: Collection[bytes], tail: bytes, epochs: tuple[int, int]
+        self, head: bytes, prefix: bytes, tagged: bool, names: Collection[bytes], tail: bytes, epochs: tuple[int, int]
     ) -> None:
-        """:param begin: bytes after the correlation id, up to the session's epoch."""
-        super().__init__(head, begin, tagged, names)
+        """:param prefix: bytes after the correlation id, up to the session's epoch."""
+        super().__init__(head, prefix, tagged, names)
         self.tail, self.epochs = tail, epochs
-        self.body_at = self._after_begin - _TO_EPOCH
+        self.body_at = self._after_prefix - _TO_EPOCH
         self._entry_bytes = 33 if tagged else 28
 
     @property
     def settings(self) -> tuple[object, ...]:
-        return self.head, self.begin, self.tail, self.epochs
+        return self.head, self.prefix, self.tail, self.epochs
 
     @classmethod
     def of(
@@ -267,8 +267,8 @@ class FetchTemplate(RequestTemplate):
             tail_at = entries[-1].at + entries[-1].partitions * (33 if tagged else 28) + tagged
         if epoch_at - start + end - tail_at > _MAX_BYTES:
             return None
-        head, begin = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
-        like = cls(head, begin, tagged, names, bytes(buf[tail_at:end]), epochs)
+        head, prefix = bytes(buf[start + 4 : start + 8]), bytes(buf[start + _AFTER_CORRELATION : epoch_at])
+        like = cls(head, prefix, tagged, names, bytes(buf[tail_at:end]), epochs)
         topics, found = like.match(buf, start, end) or ((), None)
         return like if [*topics] == scan.topics and found is not None and [*found] == entries else None
 
@@ -277,12 +277,12 @@ class FetchTemplate(RequestTemplate):
         epoch_at = at + _AFTER_CORRELATION
         tail_at = end - len(self.tail)
         if not (
-            buf.startswith(self.begin, epoch_at)
+            buf.startswith(self.prefix, epoch_at)
             and buf.startswith(self.head, at + 4)
             and buf.startswith(self.tail, tail_at, end)
         ):
             return None
-        epoch_at, usual, tagged = at + self._after_begin, self._usual, self.tagged
+        epoch_at, usual, tagged = at + self._after_prefix, self._usual, self.tagged
         p, entry_bytes = epoch_at + 4, self._entry_bytes
         least, highest = self.epochs
         try:
@@ -337,12 +337,12 @@ class FetchTemplate(RequestTemplate):
 class ProduceAnswerTemplate:
     """Answers to successful produce requests to any partitions of a topic, without further fields."""
 
-    __slots__ = ("_begin", "_entry", "_tagged", "_tail", "_topic")
+    __slots__ = ("_entry", "_prefix", "_tagged", "_tail", "_topic")
 
-    def __init__(self, topic: bytes, begin: bytes, tail: bytes, tagged: bool) -> None:
-        """:param begin: bytes after the correlation id, up to the count of partitions.
+    def __init__(self, topic: bytes, prefix: bytes, tail: bytes, tagged: bool) -> None:
+        """:param prefix: bytes after the correlation id, up to the count of partitions.
         :param tail: bytes of a partition after its log start."""
-        self._topic, self._begin, self._tail, self._tagged = topic, begin, tail, tagged
+        self._topic, self._prefix, self._tail, self._tagged = topic, prefix, tail, tagged
         self._entry = Struct(f">ihqqq{len(tail)}s")
         """A partition: number, error, base offset, timestamp, log start, and the tail."""
 
@@ -352,16 +352,16 @@ class ProduceAnswerTemplate:
         if version < 5:
             return None
         if version >= _PRODUCE_FLEXIBLE:
-            begin = b"\0\2" + write_uvarint(len(topic) + 1) + topic
-            return cls(topic, begin, b"\1\0\0", True)  # no record errors, no message, no tags
-        begin = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic
-        return cls(topic, begin, b"\0\0\0\0\xff\xff" if version >= 8 else b"", False)
+            prefix = b"\0\2" + write_uvarint(len(topic) + 1) + topic
+            return cls(topic, prefix, b"\1\0\0", True)  # no record errors, no message, no tags
+        prefix = b"\0\0\0\1" + len(topic).to_bytes(2, "big") + topic
+        return cls(topic, prefix, b"\0\0\0\0\xff\xff" if version >= 8 else b"", False)
 
     def shift(self, buf: bytearray, at: int, end: int, shifts: Mapping[tuple[bytes, int], int]) -> bool:
         """Does the work of `patch_produce_response` on the answer from `at` to `end`. False: no match, nothing
         changed."""
-        p, entry = at + _ANSWER_BODY + len(self._begin), self._entry
-        if end - p <= entry.size or not buf.startswith(self._begin, at + _ANSWER_BODY):
+        p, entry = at + _ANSWER_BODY + len(self._prefix), self._entry
+        if end - p <= entry.size or not buf.startswith(self._prefix, at + _ANSWER_BODY):
             return False
         if self._tagged:
             try:

@@ -46,7 +46,7 @@ class PartitionCounts:
 
     def of(self, mirrors: Iterable[Mirror]) -> dict[Topic, int]:
         """The counts known by now; topics whose cluster has not answered yet are missing."""
-        wanted = frozenset((cluster, one.topic) for one in mirrors for cluster in (one.source, one.target))
+        wanted = frozenset((cluster, mirror.topic) for mirror in mirrors for cluster in (mirror.source, mirror.target))
         new = wanted - self._wanted
         self._wanted = wanted
         if new:

@@ -219,10 +219,10 @@ class Lead:
         if self._doubted.is_set():
             self._doubted.clear()
             self._write(dict(self.written))
-        found = self._store.find_mirrors()
-        mirrors = self._with_unreadable(found)
+        mirrors_found = self._store.find_mirrors()
+        mirrors = self._with_unreadable(mirrors_found)
         counts = self._counts.of(mirrors)
-        self._follow(found.readable, counts)
+        self._follow(mirrors_found.readable, counts)
         wanted = list(partitions(mirrors, counts))
         slots = min(self._spark.slots(), len(wanted))
         reported = self._store.mirror_reports().items()
@@ -237,17 +237,17 @@ class Lead:
         self._progress_log.log_changes(mirrors, counts, reports, now_s)
         self._metrics.follow(mirrors, reports)
 
-    def _with_unreadable(self, found: MirrorsFound) -> list[Mirror]:
+    def _with_unreadable(self, mirrors_found: MirrorsFound) -> list[Mirror]:
         """The mirrors to copy, by key. An unreadable mirror stays with its tasks, in its last readable version: taking
         its copies away would fence them. Without a readable document it must not be begun anew.
         """
-        for key, why in found.unreadable.items():
+        for key, why in mirrors_found.unreadable.items():
             if self._unreadable.get(key) != why:
                 left = "its tasks go on until they are taken over" if key in self._read else "it is not copied"
                 log.warning("mirror %s cannot be read and is left alone, %s: %s", key, left, why)
-        self._unreadable = found.unreadable
-        before = {key: self._read[key] for key in found.unreadable if key in self._read}
-        self._read = before | {mirror.key: mirror for mirror in found.readable}
+        self._unreadable = mirrors_found.unreadable
+        before = {key: self._read[key] for key in mirrors_found.unreadable if key in self._read}
+        self._read = before | {mirror.key: mirror for mirror in mirrors_found.readable}
         return [mirror for _, mirror in sorted(self._read.items())]
 
     def _give_out(self, mirrors: list[Mirror], placed: Mapping[Key, int]) -> None:

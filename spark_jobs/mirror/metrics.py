@@ -63,7 +63,7 @@ class MirrorMetrics:
 
     def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport]) -> None:
         """Takes the current reports of tasks."""
-        pairs = {one.key: (one.source, one.target) for one in mirrors}
+        pairs = {mirror.key: (mirror.source, mirror.target) for mirror in mirrors}
         sums = dict(self._sums) | {pair: self._sums.get(pair, _Counted()) for pair in pairs.values()}
         for report in reports.values():
             for work in report.work:
@@ -73,9 +73,16 @@ class MirrorMetrics:
         while len(self._known) > _MOST_KNOWN:
             del self._known[next(iter(self._known))]
         self._sums = sums
-        shown = [one for report in reports.values() for one in report.partitions if one.mirror in pairs]
+        shown = [
+            partition for report in reports.values() for partition in report.partitions if partition.mirror in pairs
+        ]
         left_out = sum(report.left_out for report in reports.values())
-        self._seen = _DriverState(True, len(mirrors), tuple((pairs[one.mirror], one) for one in shown), left_out)
+        self._seen = _DriverState(
+            True,
+            len(mirrors),
+            tuple((pairs[partition_report.mirror], partition_report) for partition_report in shown),
+            left_out,
+        )
 
     def render(self) -> bytes:
         return render(self)
@@ -86,8 +93,8 @@ class MirrorMetrics:
         yield _gauge("mirrors", "Mirrored topics, counted once per target.", seen.mirrors)
         yield from _counters(sums)
         by_pair: dict[Pair, list[PartitionReport]] = {pair: [] for pair in sums} if seen.leads else {}
-        for pair, one in seen.partitions:
-            by_pair.setdefault(pair, []).append(one)
+        for pair, partition in seen.partitions:
+            by_pair.setdefault(pair, []).append(partition)
         yield from _totals({pair: MirrorTotal.of(its) for pair, its in by_pair.items()})
         text = "Copied partitions for which no report has room."
         yield _gauge("unreported_partitions", text, seen.left_out)
@@ -95,32 +102,32 @@ class MirrorMetrics:
 
 
 def _counters(sums: Mapping[Pair, _Counted]) -> Iterable[Metric]:
-    copied = {pair: one.copied_bytes for pair, one in sums.items()}
+    copied = {pair: counted.copied_bytes for pair, counted in sums.items()}
     yield _counter("copied_bytes", "Bytes of batches that targets have acknowledged.", copied, *_PAIR)
-    records = {pair: one.copied_records for pair, one in sums.items()}
+    records = {pair: counted.copied_records for pair, counted in sums.items()}
     yield _counter("copied_records", "Records that targets have acknowledged.", records, *_PAIR)
-    takeovers = {pair: one.takeovers for pair, one in sums.items()}
+    takeovers = {pair: counted.takeovers for pair, counted in sums.items()}
     yield _counter("takeovers", "Takeovers of partitions by copiers, including first ones.", takeovers, *_PAIR)
 
 
 def _totals(totals: Mapping[Pair, MirrorTotal]) -> Iterable[Metric]:
     states = {
         (*pair, state): count
-        for pair, one in totals.items()
-        for state, count in (("copying", one.copying), ("waiting", one.waiting), ("stopped", one.stopped))
+        for pair, total in totals.items()
+        for state, count in (("copying", total.copying), ("waiting", total.waiting), ("stopped", total.stopped))
     }
     yield _gauge(
         "partitions", "Partitions as tasks report them; stopped ones need an operator.", states, *_PAIR, "state"
     )
-    records = {pair: one.lag_records for pair, one in totals.items() if one.lag_records is not None}
+    records = {pair: total.lag_records for pair, total in totals.items() if total.lag_records is not None}
     yield _gauge("total_lag_records", "Records that are not copied yet, as far as known.", records, *_PAIR)
-    unknown = {pair: one.unknown for pair, one in totals.items()}
+    unknown = {pair: total.unknown for pair, total in totals.items()}
     yield _gauge("unknown_lag_partitions", "Partitions with unknown lag, which no total includes.", unknown, *_PAIR)
-    sizes = {pair: one.lag_bytes for pair, one in totals.items() if one.lag_bytes is not None}
+    sizes = {pair: total.lag_bytes for pair, total in totals.items() if total.lag_bytes is not None}
     yield _gauge("total_lag_bytes", "Estimated bytes that are not copied yet.", sizes, *_PAIR)
-    times = {pair: one.lag_ms / 1000 for pair, one in totals.items() if one.lag_ms is not None}
+    times = {pair: total.lag_ms / 1000 for pair, total in totals.items() if total.lag_ms is not None}
     yield _gauge("longest_lag_seconds", "The longest lag by timestamps of records.", times, *_PAIR)
-    losses = {pair: one.rpo_s for pair, one in totals.items() if one.rpo_s is not None}
+    losses = {pair: total.rpo_s for pair, total in totals.items() if total.rpo_s is not None}
     text = "Estimate: losing the source now would lose the records of this many seconds."
     yield _gauge("longest_rpo_seconds", text, losses, *_PAIR)
 
@@ -129,15 +136,15 @@ def _lags(partitions: Iterable[tuple[Pair, PartitionReport]]) -> Iterable[Metric
     worst = sorted(
         partitions, key=lambda item: (item[1].state == "copying", -(item[1].lag_records or 0), -(item[1].rpo_s or 0))
     )
-    shown = {(*pair, one.topic, str(one.partition)): one for pair, one in worst[:MOST_PARTITIONS]}
-    records = {labels: one.lag_records for labels, one in shown.items() if one.lag_records is not None}
+    shown = {(*pair, report.topic, str(report.partition)): report for pair, report in worst[:MOST_PARTITIONS]}
+    records = {labels: report.lag_records for labels, report in shown.items() if report.lag_records is not None}
     yield _gauge("lag_records", "Records of a partition that are not copied yet.", records, *_PARTITION)
-    sizes = {labels: one.lag_bytes for labels, one in shown.items() if one.lag_bytes is not None}
+    sizes = {labels: report.lag_bytes for labels, report in shown.items() if report.lag_bytes is not None}
     yield _gauge("lag_bytes", "Estimated bytes of a partition that are not copied yet.", sizes, *_PARTITION)
-    times = {labels: one.lag_ms / 1000 for labels, one in shown.items() if one.lag_ms is not None}
+    times = {labels: report.lag_ms / 1000 for labels, report in shown.items() if report.lag_ms is not None}
     yield _gauge("lag_seconds", "Time between the newest records of source and copy.", times, *_PARTITION)
-    losses = {labels: one.rpo_s for labels, one in shown.items() if one.rpo_s is not None}
+    losses = {labels: report.rpo_s for labels, report in shown.items() if report.rpo_s is not None}
     text = "Estimate: losing the source now would lose the partition's records of this many seconds."
     yield _gauge("rpo_seconds", text, losses, *_PARTITION)
-    speeds = {labels: one.bytes_s for labels, one in shown.items()}
+    speeds = {labels: report.bytes_s for labels, report in shown.items()}
     yield _gauge("bytes_per_second", "Recent bytes of a partition copied per second.", speeds, *_PARTITION)

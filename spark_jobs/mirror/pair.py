@@ -89,27 +89,27 @@ class CopyPair:
         copying, reason = self._copying, self._reason
         statuses = {} if copying is None else copying.statuses()
         for id_, mirror in self._mirrors.items():
-            known = statuses.get(id_)
-            if copying is None or known is None:
+            status = statuses.get(id_)
+            if copying is None or status is None:
                 yield _report(mirror, id_, "waiting", reason=reason)
                 continue
-            if known.state == "stopped" and known.reason in {TAKEN_OVER, ELSEWHERE}:
+            if status.state == "stopped" and status.reason in {TAKEN_OVER, ELSEWHERE}:
                 self._retake(copying, id_, now_s)
             yield PartitionReport(
                 mirror=mirror,
                 topic=id_.topic,
                 partition=id_.partition,
-                state=known.state,
-                source=known.source,
-                source_end=None if known.ends is None else known.ends.committed,
-                source_start=known.source_start or None,
-                lag_records=known.lag_records,
-                lag_bytes=known.lag_bytes,
-                lag_ms=known.lag_ms,
-                rpo_s=None if known.rpo_s is None else math.ceil(known.rpo_s),
-                bytes_s=round(known.bytes_s),
-                reason=known.reason[:_MAX_REASON],
-                unheard_s=None if known.unheard_s is None else math.ceil(known.unheard_s),
+                state=status.state,
+                source=status.source,
+                source_end=None if status.ends is None else status.ends.committed,
+                source_start=status.source_start or None,
+                lag_records=status.lag_records,
+                lag_bytes=status.lag_bytes,
+                lag_ms=status.lag_ms,
+                rpo_s=None if status.rpo_s is None else math.ceil(status.rpo_s),
+                bytes_s=round(status.bytes_s),
+                reason=status.reason[:_MAX_REASON],
+                unheard_s=None if status.unheard_s is None else math.ceil(status.unheard_s),
             )
 
     def work(self) -> PairWork:
@@ -119,10 +119,10 @@ class CopyPair:
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
         """(key of the mirror, partition, coverage of its copy) for partitions that are being copied."""
         copying = self._copying
-        for id_, known in () if copying is None else copying.known.items():
+        for id_, coverage in () if copying is None else copying.known.items():
             mirror = self._mirrors.get(id_)
-            if mirror is not None and known.runs:
-                yield mirror, id_, CopiedPartition.of(*known)
+            if mirror is not None and coverage.runs:
+                yield mirror, id_, CopiedPartition.of(*coverage)
 
     def stop(self) -> None:
         """Starts nothing more."""
@@ -170,14 +170,14 @@ class CopyPair:
             with self._guard:
                 if self._ending.is_set():
                     return
-                copies, most = list(self._copies.values()), self._buffer_bytes
-                copying = Copying(source, target, copies, still_ours=ready, work=self._work, buffer_bytes=most)
+                copies, max_bytes = list(self._copies.values()), self._buffer_bytes
+                copying = Copying(source, target, copies, still_ours=ready, work=self._work, buffer_bytes=max_bytes)
                 copying.limit(self._max_bytes_s, self._limits())
                 self._copying = copying
             copying.run()
 
     def _limits(self) -> dict[LinkedTopic, float]:
-        return {(one.link, one.topic): one.max_bytes_s for one in self._shares if one.max_bytes_s is not None}
+        return {(share.link, share.topic): share.max_bytes_s for share in self._shares if share.max_bytes_s is not None}
 
     def _need_log(self, target: Admin, name: str) -> None:
         with self._log_guard:

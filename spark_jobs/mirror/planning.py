@@ -62,7 +62,7 @@ def split(max_bytes_s: int | None, its: Iterable[MirrorShare], all_: Iterable[Mi
     total."""
     if max_bytes_s is None:
         return None
-    some, every = (sum(len(one.partitions) for one in shares) for shares in (its, all_))
+    some, every = (sum(len(share.partitions) for share in shares) for shares in (its, all_))
     return part_of(max_bytes_s, some, every)
 
 
@@ -71,7 +71,7 @@ def part_of(max_bytes_s: int, some: int, every: int) -> int:
 
 
 def _share(mirror: Mirror, its: tuple[int, ...], of: int) -> MirrorShare:
-    most = mirror.max_bytes_s
+    max_bytes_s = mirror.max_bytes_s
     return MirrorShare(
         mirror=mirror.key,
         topic=mirror.topic,
@@ -81,7 +81,7 @@ def _share(mirror: Mirror, its: tuple[int, ...], of: int) -> MirrorShare:
         log=mirror.log,
         log_partitions=mirror.log_partitions,
         partitions=its,
-        max_bytes_s=None if most is None else part_of(most, len(its), of),
+        max_bytes_s=None if max_bytes_s is None else part_of(max_bytes_s, len(its), of),
     )
 
 
@@ -104,10 +104,10 @@ class Placement:
         weight = min((now_s - self._measured_s) / _SMOOTH_S, 1.0)
         self._measured_s = now_s
         for report in reports:
-            for one in report.partitions:
-                key = one.mirror, one.partition
-                before = self._means.get(key, float(one.bytes_s))
-                self._means[key] = before + (one.bytes_s - before) * weight
+            for partition in report.partitions:
+                key = partition.mirror, partition.partition
+                before = self._means.get(key, float(partition.bytes_s))
+                self._means[key] = before + (partition.bytes_s - before) * weight
 
     def place(self, wanted: Collection[Key], live: Collection[int], now_s: float) -> dict[Key, int]:
         """Spreads partitions over the slots with running tasks. Without any, all partitions wait.
@@ -142,10 +142,10 @@ def assign(partitions: Collection[T], bytes_s: Mapping[T, float], tasks: int, pl
     """
     if tasks < 1:
         raise ValueError(f"{tasks} tasks: there has to be one at least")
-    known = [bytes_s[one] for one in partitions if one in bytes_s]
+    known = [bytes_s[partition] for partition in partitions if partition in bytes_s]
     usual = mean(known) if known else 0.0
     # Whole bytes: sums of fractions depend on their order, so a second pass would move what the first has placed.
-    weight = {one: max(round(bytes_s.get(one, usual)), _LEAST_BYTES_S) for one in partitions}
+    weight = {partition: max(round(bytes_s.get(partition, usual)), _LEAST_BYTES_S) for partition in partitions}
     # The largest first: the last ones are small and fill the remaining differences.
     largest_first = sorted(weight, key=lambda one: (-weight[one], str(one)))
     found = {one: placed[one] for one in largest_first if placed.get(one, tasks) < tasks}
@@ -169,8 +169,8 @@ def _even_out(found: dict[T, int], weight: Mapping[T, int], load: list[int], lar
     """Moves partitions from overloaded tasks, the largest first that fits elsewhere; True if any was moved."""
     moved = False
     even = sum(load) / len(load)
-    most = SLACK * even
-    full = {task for task, total in enumerate(load) if total > most}
+    max_load = SLACK * even
+    full = {task for task, total in enumerate(load) if total > max_load}
     theirs: dict[int, list[T]] = {task: [] for task in full}
     for one in largest_first:
         if found[one] in full:
@@ -178,17 +178,17 @@ def _even_out(found: dict[T, int], weight: Mapping[T, int], load: list[int], lar
     least = [(total, task) for task, total in enumerate(load)]
     heapify(least)
     for task in sorted(full, key=lambda one: -load[one]):
-        movable = [one for one in theirs[task] if weight[one] <= most]
+        movable = [one for one in theirs[task] if weight[one] <= max_load]
         if sum(weight[one] for one in movable) < WORTH_IT * even:
             continue
         for one in movable:
             while least[0][0] != load[least[0][1]]:
                 heappop(least)  # the task's load has changed since
             free, more = least[0][1], weight[one]
-            if load[task] <= most:
+            if load[task] <= max_load:
                 break
             # The new load must be below the limit, or at least no higher than the giving task's is then.
-            if free != task and (load[free] + more <= most or load[free] + more <= load[task] - more):
+            if free != task and (load[free] + more <= max_load or load[free] + more <= load[task] - more):
                 found[one], moved = free, True
                 load[task] -= more
                 load[free] += more

@@ -28,25 +28,29 @@ class ProgressLog:
         reports: Mapping[int, MirrorReport],
         now_s: float,
     ) -> None:
-        found: dict[str, list[PartitionReport]] = {mirror.key: [] for mirror in mirrors}
+        partition_reports: dict[str, list[PartitionReport]] = {mirror.key: [] for mirror in mirrors}
         for report in reports.values():
-            for one in report.partitions:
-                found.setdefault(one.mirror, []).append(one)
+            for partition in report.partitions:
+                partition_reports.setdefault(partition.mirror, []).append(partition)
         due = now_s - self._logged_s >= EVERY_S
         if due:
             self._logged_s = now_s
         for mirror in mirrors:
-            its = found[mirror.key]
+            its = partition_reports[mirror.key]
             text = states(mirror, counts, its)
             if due or self._logged.get(mirror.key) != text:
                 log.info("%s: %s; %s", mirror.key, text, lag_text(MirrorTotal.of(its)))
             if due:
-                for one in worst(its):
+                for partition in worst(its):
                     log.info(
-                        "%s: partition %d %s; %s", mirror.key, one.partition, one.state, lag_text(MirrorTotal.of([one]))
+                        "%s: partition %d %s; %s",
+                        mirror.key,
+                        partition.partition,
+                        partition.state,
+                        lag_text(MirrorTotal.of([partition])),
                     )
             self._logged[mirror.key] = text
-        for gone in self._logged.keys() - found.keys():
+        for gone in self._logged.keys() - partition_reports.keys():
             log.info("%s: no mirror any more", gone)
             del self._logged[gone]
 
@@ -54,31 +58,31 @@ class ProgressLog:
 def lag_text(total: MirrorTotal) -> str:
     """Lag and speed; unknown values are question marks."""
     counts = (total.lag_records, total.lag_bytes, total.rpo_s)
-    records, size, rpo = ("?" if one is None else f"{one:,}" for one in counts)
+    records, size, rpo = ("?" if count is None else f"{count:,}" for count in counts)
     lag = "?" if total.lag_ms is None else f"{total.lag_ms / 1000:.1f}"
     unknown = (
         f" ({total.unknown} of {total.partitions} partitions unknown)"
         if total.unknown and total.lag_records is not None
         else ""
     )
-    return f"{records} records{unknown}, {size} bytes, {lag} s behind, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
+    return f"{records} records{unknown}, {size} bytes, lag {lag} s, RPO {rpo} s, {total.bytes_s / 1e6:.1f} MB/s"
 
 
-def worst(found: Collection[PartitionReport]) -> list[PartitionReport]:
+def worst(reports: Collection[PartitionReport]) -> list[PartitionReport]:
     """Partitions with the largest possible loss, the worst first; none if there is only one partition."""
-    if len(found) < 2:
+    if len(reports) < 2:
         return []
-    return sorted(found, key=lambda report: (-(report.rpo_s or 0), -(report.lag_records or 0), report.partition))[
+    return sorted(reports, key=lambda report: (-(report.rpo_s or 0), -(report.lag_records or 0), report.partition))[
         :MAX_PARTITIONS
     ]
 
 
-def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], found: Collection[PartitionReport]) -> str:
+def states(mirror: Mirror, counts: Mapping[tuple[str, str], int], reports: Collection[PartitionReport]) -> str:
     """Number of partitions per state, and the reasons of those that are not copied."""
     source, target = (counts.get((cluster, mirror.topic), 0) for cluster in (mirror.source, mirror.target))
-    text = [f"{count} {state}" for state, count in sorted(Counter(one.state for one in found).items())]
+    text = [f"{count} {state}" for state, count in sorted(Counter(report.state for report in reports).items())]
     if source != target:
         text.append(f"{source} partitions in {mirror.source}, {target} in {mirror.target}")
-    reasons = Counter(one.reason for one in found if one.state != "copying")
+    reasons = Counter(report.reason for report in reports if report.state != "copying")
     text += [f"{count} of them: {reason}" for reason, count in reasons.most_common(_REASONS)]
     return ", ".join(text) or "nothing is known of it yet"

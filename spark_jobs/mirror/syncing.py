@@ -95,9 +95,9 @@ class Syncing:
             self._wanted = None
             return
         wanted: dict[Clusters, bool] = {}
-        for one in mirrors:
-            here, there = (counts.get((cluster, one.topic), 0) for cluster in (one.source, one.target))
-            pair = one.source, one.target
+        for mirror in mirrors:
+            here, there = (counts.get((cluster, mirror.topic), 0) for cluster in (mirror.source, mirror.target))
+            pair = mirror.source, mirror.target
             wanted[pair] = wanted.get(pair, False) or 0 < there < here
         self._wanted = wanted
 
@@ -135,9 +135,9 @@ class Syncing:
                     if admins is None:
                         source, target = (opened.enter_context(self._opens(name)) for name in clusters)
                         admins = source, target
-                    found = sync(self._store, admins, part, _now(), pair.memory, copies=True)
-                    self._record(pair, part, found)
-                    pause_s = max(pause_s, found.renewed / RENEWED_PER_S)
+                    synced = sync(self._store, admins, part, _now(), pair.memory, copies=True)
+                    self._record(pair, part, synced)
+                    pause_s = max(pause_s, synced.renewed / RENEWED_PER_S)
                     pair.troubles.pop(part, None)
                 except (KafkaAdminError, StoreError) as error:
                     if pair.troubles.get(part) != str(error):
@@ -148,16 +148,16 @@ class Syncing:
                 finally:
                     pair.due_s[part] = time.monotonic() + pause_s
 
-    def _record(self, pair: _Pair, part: Part, found: Synced) -> None:
-        for change in found.changes:
+    def _record(self, pair: _Pair, part: Part, synced: Synced) -> None:
+        for change in synced.changes:
             if part == "topics":
-                log.info("%s in %s: %s: %s", change.about, found.target, change.what, change.text)
-        now = as_document(found)
+                log.info("%s in %s: %s: %s", change.about, synced.target, change.what, change.text)
+        now = as_document(synced)
         before = pair.kept.get(part)
         now_s = time.monotonic()
         if before is not None and before[0].changed(at=now.at) == now and now_s - before[1] < REPEAT_S:
             return
-        pair.kept[part] = keep(self._store, found), now_s
+        pair.kept[part] = keep(self._store, synced), now_s
 
 
 class Sweeping:
@@ -199,11 +199,11 @@ class Sweeping:
             return
         self._listed_s = now_s
         try:
-            known = self._store.clusters().values()
+            clusters = self._store.clusters().values()
         except StoreError as error:
             log.warning("the clusters are unknown: %s", error)
             return
-        self._clusters = frozenset(one.name for one in known if one.masked is None)
+        self._clusters = frozenset(cluster.name for cluster in clusters if cluster.masked is None)
 
     def _end(self, now_s: float) -> None:
         for name, future in [*self._busy.items()]:
@@ -215,7 +215,7 @@ class Sweeping:
         """Returns the pause until the next check."""
         try:
             with self._opens(name) as admin:
-                found = sweep(self._store, admin, _now())
+                synced = sweep(self._store, admin, _now())
         except (KafkaAdminError, StoreError) as error:
             if self._troubles.get(name) != str(error):
                 log.warning("guards without a mirror in %s could not be checked: %s", name, error)
@@ -225,9 +225,9 @@ class Sweeping:
             log.exception("checking guards without a mirror in %s has failed", name)
             return SWEPT_AGAIN_S
         self._troubles.pop(name, None)
-        for change in found.changes:
+        for change in synced.changes:
             log.info("%s in %s: %s: %s", change.about, name, change.what, change.text)
-        return SWEPT_AGAIN_S if found.changes or found.findings else SWEPT_EVERY_S
+        return SWEPT_AGAIN_S if synced.changes or synced.findings else SWEPT_EVERY_S
 
 
 def _now() -> str:

@@ -81,10 +81,10 @@ def run(settings: TaskSettings, slots: Iterator[Slot]) -> Iterator[TaskEnded]:
         handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(name)s %(message)s"))
         logging.basicConfig(level=logging.INFO, handlers=[handler])
         logging.getLogger("kazoo").setLevel(logging.WARNING)
-    for one in slots:
+    for slot in slots:
         store = connect(settings.zookeeper, settings.root, settings.session_timeout_s, create=False)
         try:
-            yield TaskEnded(one.slot, SlotTask(store, settings, one.slot).run())
+            yield TaskEnded(slot.slot, SlotTask(store, settings, slot.slot).run())
         finally:
             store.close()
 
@@ -183,10 +183,10 @@ class SlotTask:
 
     def _open(self, cluster: str) -> Admin:
         try:
-            known = self._store.clusters()
+            clusters = self._store.clusters()
         except StoreError as error:
             raise KafkaAdminError(cluster, f"cannot be looked up. {error}") from None
-        return Reach(known, self._settings.profiles, self._settings.timeout_s).open(cluster)
+        return Reach(clusters, self._settings.profiles, self._settings.timeout_s).open(cluster)
 
     def _report(self, claim: Registration[MirrorReport], copies: Registration[MirrorCopies]) -> None:
         if time.monotonic() < self._next_s:
@@ -206,9 +206,9 @@ class SlotTask:
 
     def _report_states(self, claim: Registration[MirrorReport]) -> int:
         """Returns the number of bytes written."""
-        found = [one for pair in self._pairs.values() for one in pair.report()]
+        reports = [partition_report for pair in self._pairs.values() for partition_report in pair.report()]
         work = tuple(pair.work() for pair in self._pairs.values())
-        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), found)
+        report = bounded(MirrorReport(slot=self._slot, job=self._settings.job, work=work), reports)
         now_s = time.monotonic()
         if report == self._reported and now_s - self._reported_s < REPEAT_S:
             return 0
@@ -249,7 +249,9 @@ def _mirrors(task: MirrorTask | None, job: str) -> Mapping[CopyId, str]:
     """The partitions of a slot, with the keys of their mirrors."""
     if task is None or task.job != job:
         return {}
-    return {CopyId(one.link, one.topic, number): one.mirror for one in task.shares for number in one.partitions}
+    return {
+        CopyId(share.link, share.topic, number): share.mirror for share in task.shares for number in share.partitions
+    }
 
 
 def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[CopiedMirror, ...]:
@@ -263,9 +265,16 @@ def by_mirror(found: Iterable[tuple[str, CopyId, CopiedPartition]]) -> tuple[Cop
     )
 
 
-def bounded(report: MirrorReport, found: list[PartitionReport]) -> MirrorReport:
+def bounded(report: MirrorReport, reports: list[PartitionReport]) -> MirrorReport:
     """The report with as many partitions as it can hold, the most urgent first."""
-    if len(found) > MAX_PARTITIONS:
-        found.sort(key=lambda one: (one.state == "copying", -(one.lag_records or 0), one.mirror, one.partition))
-    kept = tuple(found[:MAX_PARTITIONS])
-    return report.changed(partitions=kept, left_out=len(found) - len(kept))
+    if len(reports) > MAX_PARTITIONS:
+        reports.sort(
+            key=lambda partition_report: (
+                partition_report.state == "copying",
+                -(partition_report.lag_records or 0),
+                partition_report.mirror,
+                partition_report.partition,
+            )
+        )
+    kept = tuple(reports[:MAX_PARTITIONS])
+    return report.changed(partitions=kept, left_out=len(reports) - len(kept))

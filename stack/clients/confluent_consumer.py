@@ -72,8 +72,8 @@ def _seek(consumer: Any, options: Options, recorder: EventRecorder) -> dict[tupl
     parts = [TopicPartition(topic, p) for topic in options.topics for p in sorted(found[topic].partitions)]
     ends = {(part.topic, part.partition): consumer.get_watermark_offsets(part, timeout=30)[1] for part in parts}
     if point.timestamp_ms is not None:
-        asked = [TopicPartition(part.topic, part.partition, point.timestamp_ms) for part in parts]
-        parts = consumer.offsets_for_times(asked, timeout=30)
+        positions = [TopicPartition(part.topic, part.partition, point.timestamp_ms) for part in parts]
+        parts = consumer.offsets_for_times(positions, timeout=30)
     else:
         where = {"beginning": OFFSET_BEGINNING, "end": OFFSET_END}.get(point.word, point.offset)
         for part in parts:

@@ -227,9 +227,9 @@ class HaltingSender:
         finally:
             broker.close()
         addresses = {one["node_id"]: (one["host"], one["port"]) for one in answer["brokers"]}
-        for one in answer["topics"][0]["partitions"]:
-            if one["leader_id"] in addresses:
-                yield one["partition_index"], addresses[one["leader_id"]]
+        for partition in answer["topics"][0]["partitions"]:
+            if partition["leader_id"] in addresses:
+                yield partition["partition_index"], addresses[partition["leader_id"]]
 
     def _close(self, address: tuple[str, int]) -> None:
         broker = self._open.pop(address, None)

@@ -127,10 +127,10 @@ class _ConsumerLines:
             if not line["success"]:
                 yield LibraryRemark(self._client, t, f"commit: {line.get('error')}")
                 return
-            for one in line["offsets"]:
-                yield Committed(self._client, t, self._group, one["topic"], one["partition"], one["offset"])
+            for offset in line["offsets"]:
+                yield Committed(self._client, t, self._group, offset["topic"], offset["partition"], offset["offset"])
         elif name in ("partitions_assigned", "partitions_revoked"):
-            spots = tuple((one["topic"], one["partition"]) for one in line["partitions"])
+            spots = tuple((partition["topic"], partition["partition"]) for partition in line["partitions"])
             kind = Assigned if name == "partitions_assigned" else Revoked
             yield kind(self._client, t, spots, self._group)
 
@@ -203,11 +203,11 @@ def run_java(
         lines = threading.Thread(target=_follow, args=(process.stdout, reader, recorder, options.client))
         lines.start()
         signal.signal(signal.SIGUSR1, lambda _number, _frame: process.kill())  # its output so far is still read
-        asked = False
+        answered = False
         while process.poll() is None:
-            if not asked and ending.reached(reader.count):
+            if not answered and ending.reached(reader.count):
                 process.send_signal(signal.SIGTERM)
-                asked = True
+                answered = True
             recorder.flush()
             time.sleep(_POLL_S)
         lines.join()

@@ -54,7 +54,7 @@ def consume(options: Options) -> int:
 
 def _become(do: str, options: Options, started: Event, role: dict[str, Any], more: dict[str, Any]) -> NoReturn:
     own = options.own_numbers_and_settings
-    told = {
+    order = {
         **asdict(options),
         **more,
         "out": str(options.out),
@@ -67,7 +67,7 @@ def _become(do: str, options: Options, started: Event, role: dict[str, Any], mor
     program = str(node())
     environment = {**os.environ, "NODE_PATH": str(node_modules(PROJECT))}
     # In the environment, not in the arguments: it has the password, and all users of the machine can read arguments.
-    environment["SWITCHYARD_CLIENT"] = json.dumps({"do": do, **told})
+    environment["SWITCHYARD_CLIENT"] = json.dumps({"do": do, **order})
     os.execve(program, [program, str(PROJECT / "client.js")], environment)
 
 

@@ -60,15 +60,15 @@ class AirflowApi:
         :raises AirflowError: the run times out, or fails; the text has the last lines of the failed task.
         """
         run = f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}"
-        told: set[str] = set()
+        shown: set[str] = set()
         deadline = time.monotonic() + timeout_s
         while True:
             state = self._ask(run)["state"]
             tasks = self._ask(f"{run}/taskInstances?limit=100")["task_instances"]
             for one in sorted(tasks, key=lambda task: task["end_date"] or ""):
                 ended = one["end_date"] and one["state"] in {"success", "failed", "skipped", "upstream_failed"}
-                if ended and one["task_id"] not in told:
-                    told.add(one["task_id"])
+                if ended and one["task_id"] not in shown:
+                    shown.add(one["task_id"])
                     yield one["task_id"], one["state"], float(one["duration"] or 0)
             if state in FINAL:
                 break
@@ -83,7 +83,7 @@ class AirflowApi:
     def states(self, dag_id: str, run_id: str) -> dict[str, str | None]:
         """Task → state."""
         tasks = self._ask(f"dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances?limit=100")["task_instances"]
-        return {one["task_id"]: one["state"] for one in tasks}
+        return {task["task_id"]: task["state"] for task in tasks}
 
     def token(self) -> str:
         """A token for further requests; signs in if there is none yet."""

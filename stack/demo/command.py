@@ -50,8 +50,8 @@ def switchyard(stack: Stack, words: Sequence[str], say: Say) -> Any:
             if "have reached their cuts" not in line or time.monotonic() - said_at > PROGRESS_S:
                 said_at = time.monotonic()
                 say(f"  {line.rstrip()}")
-        said = running.stdout.read()
+        output = running.stdout.read()
         code = running.wait(COMMAND_TIMEOUT_S)
     if code != 0:
         raise StackError(f"switchyard {' '.join(words[:2])} ended with code {code}: {last}")
-    return json.loads(said)
+    return json.loads(output)

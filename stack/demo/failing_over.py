@@ -1,7 +1,7 @@
 """The third act: a mirrored topic's cluster is killed, its clients go on at the copy, and the lost tail is counted.
 
-The job mirrors the topic all the time, milliseconds behind. Just before the kill it is stopped for a moment, as by a
-slow network: otherwise there would be nothing to count. No client is restarted. When the cluster is back it is
+The job mirrors the topic all the time, with a lag of milliseconds. Just before the kill it is stopped for a moment, as
+by a slow network: otherwise there would be nothing to count. No client is restarted. When the cluster is back it is
 reconciled, and becomes the standby.
 """
 
@@ -77,10 +77,10 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
             workload.start(say)
             at_work = time.time()
             lag = _until_copied(environment, TARGET, round(len(PAYMENTS.producers) * PAYMENTS.records_per_s))
-            say(f"{topic} is copied to {TARGET} by the Spark job, {lag} records behind")
+            say(f"{topic} is copied to {TARGET} by the Spark job, with a lag of {lag} records")
             time.sleep(QUIET_S)
             report, moments = _kill_and_switch(stack, workload, say)
-            told = _come_back(stack, say)
+            result = _come_back(stack, say)
             loss = _loss(environment, report["operation"], moments)
             _go_on(workload)
             for producer in workload.producers:
@@ -112,9 +112,9 @@ def fail_over(stack: Stack, directory: Path, plot: Path, say: Say) -> FailingOve
         target=TARGET,
         result=report["result"],
         account=account(history, loss, AUDITOR),
-        counted=told["records"],
-        violations=tuple(str(one) for one in tail_violations(history, loss)),
-        tails=tuple(told["tails"]),
+        counted=result["records"],
+        violations=tuple(str(violation) for violation in tail_violations(history, loss)),
+        tails=tuple(result["tails"]),
         first_answer_after_kill_s=round(first - moments.killed, 2),
         first_answer_after_trigger_s=round(first - moments.triggered, 2),
         command_s=round(moments.switched - moments.triggered, 2),
@@ -147,19 +147,22 @@ def _come_back(stack: Stack, say: Say) -> dict[str, Any]:
     """The result of `mirror reconcile`."""
     stack.restart(f"cluster/{ORIGIN}")
     say(f"{ORIGIN} is back, with what no copy had")
-    told: dict[str, Any] = switchyard(
+    result: dict[str, Any] = switchyard(
         stack, ["mirror", "reconcile", ORIGIN, "--reason", "demo: it is back", "--yes"], say
     )
-    for one in told["tails"]:
-        where = f"from offset {one['mirrored']} to {one['end']}"
-        say(f"  partition {one['partition']}: {one['records']} records, {where}; {one['fetch'] or 'nothing to fetch'}")
-    return told
+    for tail in result["tails"]:
+        where = f"from offset {tail['mirrored']} to {tail['end']}"
+        say(
+            f"  partition {tail['partition']}: {tail['records']} records, {where}; "
+            f"{tail['fetch'] or 'nothing to fetch'}"
+        )
+    return result
 
 
 def _go_on(workload: Workload) -> None:
     """Wait until each client has made progress; raises ClientError if one has ended."""
-    wanted = [(one, one.count("acknowledged") + GO_ON, "acknowledged") for one in workload.producers]
-    wanted += [(one, one.count("delivered") + GO_ON, "delivered") for one in workload.consumers]
+    wanted = [(process, process.count("acknowledged") + GO_ON, "acknowledged") for process in workload.producers]
+    wanted += [(process, process.count("delivered") + GO_ON, "delivered") for process in workload.consumers]
     for client, count, what in wanted:
         client.wait_for(count, what)
 
@@ -170,12 +173,12 @@ def _until_copied(environment: Environment, target: str, lag_records: int) -> in
 
     deadline = time.monotonic() + MIRRORED_TIMEOUT_S
     while True:
-        rows = [one for one in mirrors_now(environment).rows if (one.topic, one.target) == (PAYMENTS.topic, target)]
-        lags = [one.lag_records for one in rows if one.state == "copying" and one.lag_records is not None]
+        rows = [row for row in mirrors_now(environment).rows if (row.topic, row.target) == (PAYMENTS.topic, target)]
+        lags = [row.lag_records for row in rows if row.state == "copying" and row.lag_records is not None]
         if len(lags) == PAYMENTS.partitions and sum(lags) <= lag_records:
             return sum(lags)
         if time.monotonic() > deadline:
-            said = "; ".join(f"{one.partition}: {one.state}, {one.lag_records}, {one.reason}" for one in rows)
+            said = "; ".join(f"{row.partition}: {row.state}, {row.lag_records}, {row.reason}" for row in rows)
             raise StackError(f"{PAYMENTS.topic} is not copied to {target} after {MIRRORED_TIMEOUT_S:.0f} s: {said}")
         time.sleep(LOOK_S)
 
@@ -185,7 +188,7 @@ def _loss(environment: Environment, operation: str, moments: _Moments) -> Forced
 
     found = environment.store.read(Topic, PAYMENTS.topic)
     assert found is not None
-    (tail,) = (one for one in environment.store.lost_tails() if one.operation == operation)
+    (tail,) = (lost_tail for lost_tail in environment.store.lost_tails() if lost_tail.operation == operation)
     entries = environment.store.history(operation)
     cut_at = next(datetime.fromisoformat(o.at).timestamp() for o in entries if (o.step, o.outcome) == ("cut", "done"))
     return ForcedLoss(found[0], tail, cut_at, moments.killed - KNOWN_COMMITS_S)
@@ -208,5 +211,5 @@ def _until_read(workload: Workload, loss: ForcedLoss) -> None:
 
 
 def _in_tail(ack: Acked, loss: ForcedLoss) -> bool:
-    known = loss.tail.partitions[ack.partition]
-    return known.client <= ack.offset < known.client + (known.end or 0) - known.mirrored
+    tail = loss.tail.partitions[ack.partition]
+    return tail.client <= ack.offset < tail.client + (tail.end or 0) - tail.mirrored

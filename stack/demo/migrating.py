@@ -68,7 +68,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
             assert operation is not None
             entries = environment.store.history(operation.id)
             cuts = cuts_of([environment.store.load().topics[topic]], cuts_ahead([(operation, entries)]))
-            bootstraps = {name: one["bootstrap"] for name, one in stack.clusters.items()}
+            bootstraps = {name: cluster["bootstrap"] for name, cluster in stack.clusters.items()}
             cuts = between_batches(cuts, bootstraps, service_account(stack))
             _until_unneeded(environment, workload, lagging, say)
             _bring_groups(stack, say)
@@ -104,7 +104,7 @@ def migrate_and_age(stack: Stack, airflow: AirflowApi, directory: Path, plot: Pa
         standstills=longest(others, [crossing]),
         standstill_bound_ms=bound_ms(others, [crossing]),
         reader=reader_of(history, settled),
-        aged=bool(aging["extents"]) and all(one["aged"] for one in aging["extents"]),
+        aged=bool(aging["extents"]) and all(extent["aged"] for extent in aging["extents"]),
         deleted=topic in aging["deleted"].get(ORIGIN, ()),
         airflow_url=page,
         plot=str(plot.resolve()),
@@ -119,14 +119,16 @@ def reader_of(history: History, settled: float) -> LaggingReader:
     promised = sum(
         isinstance(event, Acked) and event.t <= settled for events in history.clients.values() for event in events
     )
-    behind = promised - sum(event.t <= settled for event in given)
+    lag_records = promised - sum(event.t <= settled for event in given)
     first: dict[int, float] = {}
     for event in given:
         if event.offset >= cuts.get(event.partition, 0):
             first.setdefault(event.partition, event.t)
     crossed = max(first.values()) - settled if cuts and first.keys() == cuts.keys() else None
     below = sum(event.offset < cuts.get(event.partition, 0) for event in given)
-    return LaggingReader(LAGGING, behind, None if crossed is None else round(crossed, 1), below, len(given) - below)
+    return LaggingReader(
+        LAGGING, lag_records, None if crossed is None else round(crossed, 1), below, len(given) - below
+    )
 
 
 def _start_lagging(workload: Workload, say: Say) -> ClientProcess:
@@ -143,10 +145,10 @@ def _start_lagging(workload: Workload, say: Say) -> ClientProcess:
 def _migrate(stack: Stack, say: Say) -> dict[str, Any]:
     """The report of the one operation."""
     words = ["migrate", INVOICES.topic, "--from", ORIGIN, "--to", TARGET, "--cut", "predicted"]
-    said = switchyard(
+    output = switchyard(
         stack, [*words, "--preparation", f"{PREPARATION_S:g}", "--reason", "demo", "--yes", "--wait"], say
     )
-    (report,) = said["batches"]
+    (report,) = output["batches"]
     assert isinstance(report, dict)
     return report
 
@@ -162,7 +164,7 @@ def _say_status(environment: Environment, say: Say) -> None:
 
     status = status_of(environment.store.load().topics[INVOICES.topic])
     assert status is not None
-    cuts = ", ".join(f"{one.partition} at {one.end_offset}" for one in status.partitions)
+    cuts = ", ".join(f"{partition.partition} at {partition.end_offset}" for partition in status.partitions)
     say(f"{status.topic} is {status.status}: partition {cuts}")
 
 
@@ -193,7 +195,9 @@ def _expire(stack: Stack, logs: Collection[LogDump]) -> None:
 
     origin = {"bootstrap.servers": stack.clusters[ORIGIN]["bootstrap"], "log_level": 3}
     admin = AdminClient({**origin, **service_settings(stack)})
-    for deleted in admin.delete_records([TopicPartition(one.topic, one.partition, one.end) for one in logs]).values():
+    for deleted in admin.delete_records(
+        [TopicPartition(dump.topic, dump.partition, dump.end) for dump in logs]
+    ).values():
         deleted.result(30)
 
 
@@ -204,13 +208,13 @@ def _age(airflow: AirflowApi, say: Say) -> tuple[dict[str, Any], float, str]:
     page = airflow.trigger("age_migrations", run_id, conf)
     say(f"DAG age_migrations, with the deletion of what is left in {ORIGIN}: {page}")
     tell_tasks(airflow, "age_migrations", run_id, say)
-    told: dict[str, Any] = airflow.returned("age_migrations", run_id, "age")
-    for one in told["extents"]:
-        why = "; ".join(block["text"] for block in one["blocks"])
-        say(f"  partition {one['partition']} in {one['cluster']}: {'Aged' if one['aged'] else why}")
-    for cluster, names in told["deleted"].items():
+    result: dict[str, Any] = airflow.returned("age_migrations", run_id, "age")
+    for extent in result["extents"]:
+        why = "; ".join(block["text"] for block in extent["blocks"])
+        say(f"  partition {extent['partition']} in {extent['cluster']}: {'Aged' if extent['aged'] else why}")
+    for cluster, names in result["deleted"].items():
         say(f"  deleted in {cluster}: {', '.join(names)}")
-    return told, time.time(), page
+    return result, time.time(), page
 
 
 def _times(entries: Sequence[HistoryEntry]) -> tuple[float, float, float]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from ha_core.cli.plotting import DPI, Mark, draw_marks, figure, plain
 from ha_core.present.colours import BLUE, GREEN, INK, PURPLE, SKY, VERMILION
 from stack.history.events import Acked, Delivered
-from stack.history.history import History, Truth, stays
+from stack.history.history import History, Truth, rebuild_stays
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -51,9 +51,9 @@ def tracks_of(history: History, reader: str) -> tuple[Track, ...]:
     truth = Truth.of(history)
     events = [event for each in history.clients.values() for event in each]
     found = []
-    for cut in sorted(history.cuts, key=lambda one: one.partition):
+    for cut in sorted(history.cuts, key=lambda history_cut: history_cut.partition):
         spot = (cut.topic, cut.partition)
-        own = stays(history.cuts, *spot)
+        own = rebuild_stays(history.cuts, *spot)
         acked = {
             event.value: event.t
             for event in events
@@ -101,9 +101,9 @@ def draw(tracks: Sequence[Track], marks: Sequence[Mark], path: Path, topic: str)
     panels = drawn.subplots(1, len(tracks), sharex=True, squeeze=False)[0]
     zero = marks[0].t
     times = [t for track in tracks for points in (*track.held.values(), track.read) for t, _ in points]
-    told = apart(marks, max(times, default=0.0) - min(times, default=0.0))
+    spread_marks = apart(marks, max(times, default=0.0) - min(times, default=0.0))
     for axes, track in zip(panels, tracks, strict=True):
-        _panel(axes, track, told, zero)
+        _panel(axes, track, spread_marks, zero)
     panels[0].set_ylabel("client offset")
     first = tracks[0]
     drawn.suptitle(

@@ -64,7 +64,7 @@ class LaggingReader:
     """The lagging reader's way across the cut. Counts are of delivered records."""
 
     name: str
-    behind: int
+    lag_records: int
     """Records acknowledged but not yet delivered to it when the topic had settled."""
     crossed_after_s: float | None
     """Seconds until it had crossed the cut in every partition; None: it never did."""
@@ -100,7 +100,7 @@ class MigrationReport:
     @property
     def sound(self) -> bool:
         """It succeeded and aged, all clients and the reader crossed the cut, and no consumer stood still too long."""
-        went_on = all(one.moving_ms <= self.standstill_bound_ms for one in self.standstills)
+        went_on = all(standstills.moving_ms <= self.standstill_bound_ms for standstills in self.standstills)
         across = self.reader.crossed_after_s is not None and bool(self.reader.below_cut)
         back = all(client.blackout_ms[-1] is not None for client in self.clients)
         return self.result == "succeeded" and self.aged and self.deleted and across and back and went_on
@@ -172,7 +172,7 @@ class DemoReport:
     def sound(self) -> bool:
         """No record lost, duplicated or renumbered; all clients came back; all operations succeeded."""
         back = all(ms is not None for client in self.clients for ms in client.blackout_ms)
-        moved = bool(self.operations) and all(one.result == "succeeded" for one in self.operations)
+        moved = bool(self.operations) and all(report.result == "succeeded" for report in self.operations)
         whole = self.result.sound and not self.result.lost and not self.result.doubled
         return whole and back and moved and self.migration.sound and self.failover.sound
 
@@ -220,8 +220,15 @@ def show(console: Console, report: DemoReport) -> None:
     """Print the report on a terminal."""
     console.print()
     moves = _table("move", "who", "from", "to", "fence to cut", "operation")
-    for number, one in enumerate(report.operations, 1):
-        row = (str(number), one.user, one.origin, one.target, f"{one.fenced_ms():.0f} ms", one.operation)
+    for number, move_report in enumerate(report.operations, 1):
+        row = (
+            str(number),
+            move_report.user,
+            move_report.origin,
+            move_report.target,
+            f"{move_report.fenced_ms():.0f} ms",
+            move_report.operation,
+        )
         moves.add_row(*(Text(cell) for cell in row))
     console.print(moves)
     console.print()
@@ -258,7 +265,7 @@ def _clients(lines: Sequence[ClientLine], columns: Sequence[str]) -> Table:
 
 def _show_migration(console: Console, migration: MigrationReport) -> None:
     heads = _table("migration", "from", "to", "cut", "fence", "operation")
-    cuts = ", ".join(f"{one['partition']} at {one['cut']}" for one in migration.partitions)
+    cuts = ", ".join(f"{partition['partition']} at {partition['cut']}" for partition in migration.partitions)
     row = (migration.topic, migration.origin, migration.target, f"predicted: {cuts}", "none", migration.operation)
     heads.add_row(*(Text(cell) for cell in row))
     console.print(heads)
@@ -266,9 +273,14 @@ def _show_migration(console: Console, migration: MigrationReport) -> None:
     console.print(_clients(migration.clients, ("longest gap before", "while crossing over")))
     console.print()
     stood = _table("consumer", "partition", "longest standstill before", "while crossing over")
-    for one in migration.standstills:
-        long = one.moving_ms > migration.standstill_bound_ms
-        cells = (one.reader, str(one.partition), f"{one.usual_ms:.0f} ms", f"{one.moving_ms:.0f} ms")
+    for standstills in migration.standstills:
+        long = standstills.moving_ms > migration.standstill_bound_ms
+        cells = (
+            standstills.reader,
+            str(standstills.partition),
+            f"{standstills.usual_ms:.0f} ms",
+            f"{standstills.moving_ms:.0f} ms",
+        )
         stood.add_row(*(Text(cell, style="bold red" if long else "") for cell in cells))
     console.print(stood)
     console.print()
@@ -276,7 +288,8 @@ def _show_migration(console: Console, migration: MigrationReport) -> None:
     across = "never" if reader.crossed_after_s is None else f"{reader.crossed_after_s:.1f} s later"
     console.print(
         Text(
-            f"{reader.name} was {reader.behind} records behind when {migration.topic} had crossed over, and crossed "
+            f"{reader.name} was {reader.lag_records} records below the end when {migration.topic} had crossed over, "
+            "and crossed "
             f"the cut {across}: {reader.below_cut} records from below it, {reader.from_cut_on} from it on"
         )
     )

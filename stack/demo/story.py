@@ -46,6 +46,6 @@ def tell(stack: Stack, directory: Path, plot: Path, say: Say) -> DemoReport:
 def _together(*histories: History) -> History:
     """Merge histories of different topics."""
     whole = History({name: events for one in histories for name, events in one.clients.items()})
-    for one in histories:
-        whole = whole.with_evidence(one.cuts, one.faults, one.logs)
+    for history in histories:
+        whole = whole.with_evidence(history.cuts, history.faults, history.logs)
     return whole

@@ -50,7 +50,7 @@ def switch_there_and_back(stack: Stack, airflow: AirflowApi, directory: Path, sa
     finally:
         workload.end()
     history = _history(stack, workload)
-    return Switching(tuple(operations), client_lines(history, [one.move for one in operations]), history)
+    return Switching(tuple(operations), client_lines(history, [operation.move for operation in operations]), history)
 
 
 def _history(stack: Stack, workload: Workload) -> History:
@@ -73,10 +73,10 @@ def _dry_run(airflow: AirflowApi, say: Say) -> None:
     page = airflow.trigger("switch", run_id, conf)
     say(f"DAG switch, dry run: what would move with {ORDERS.user}? {page}")
     tell_tasks(airflow, "switch", run_id, say)
-    told = airflow.returned("switch", run_id, "report")["proposal"]
-    for what, why in sorted(told["moves"]["reasons"].items()):
+    proposal = airflow.returned("switch", run_id, "report")["proposal"]
+    for what, why in sorted(proposal["moves"]["reasons"].items()):
         say(f"  {what.replace(':', ' ', 1)}, because {why}")
-    for verdict in told["verdicts"]:
+    for verdict in proposal["verdicts"]:
         say(f"  {verdict['level']}: {verdict['about']}: {verdict['text']}")
 
 
@@ -89,16 +89,16 @@ def _move(airflow: AirflowApi, number: int, origin: str, target: str, say: Say) 
     say(f"DAG switch: {ORDERS.user} from {origin} to {target}; {page}")
     tell_tasks(airflow, "switch", run_id, say)
     ended = time.time()
-    told: dict[str, Any] = airflow.returned("switch", run_id, "report")
+    report: dict[str, Any] = airflow.returned("switch", run_id, "report")
     return MoveReport(
-        told["operation"],
+        report["operation"],
         ORDERS.user,
         origin,
         target,
-        told["result"],
-        told["revision"],
-        tuple(told["steps"]),
-        tuple(told["partitions"]),
+        report["result"],
+        report["revision"],
+        tuple(report["steps"]),
+        tuple(report["partitions"]),
         page,
         Move(begun, ended),
     )

@@ -64,7 +64,7 @@ def check(
     values, truth = Values(history), Truth.of(history)
     sightings = placement.ValuePlacements(history, truth)
     promised = delivery.acknowledged(history, values)
-    found: list[Violation] = [
+    violations: list[Violation] = [
         *delivery.lost(history, promised, complete_readers, values, truth),
         *delivery.phantoms(history, values),
         *placement.renumbered(sightings, truth),
@@ -78,22 +78,22 @@ def check(
     ):
         excused += is_excused
         if not is_excused:
-            found.append(violation)
+            violations.append(violation)
     repeated = 0
     for reader, members in readers.items():
-        events: list[Event] = [event for one in members for event in history.clients[one.client]]
+        events: list[Event] = [event for client_started in members for event in history.clients[client_started.client]]
         walk = delivery.GroupWalk(reader, redelivery, truth)
-        found.extend(walk.walk(sorted(events, key=lambda event: event.t)))
+        violations.extend(walk.walk(sorted(events, key=lambda event: event.t)))
         repeated += walk.repeated
-        for one in members:
-            found.extend(delivery.walk_consumer(history, one.client, values, truth))
+        for started in members:
+            violations.extend(delivery.walk_consumer(history, started.client, values, truth))
     delivered = {e.value for events in history.clients.values() for e in events if isinstance(e, Delivered)}
     return Result(
-        violations=tuple(found),
+        violations=tuple(violations),
         acknowledged=len(promised),
         delivered=len(delivered),
-        lost=len({violation.value for violation in found if violation.kind == "lost"}),
-        doubled=len({violation.value for violation in found if violation.kind in ("doubled", "redelivered")}),
+        lost=len({violation.value for violation in violations if violation.kind == "lost"}),
+        doubled=len({violation.value for violation in violations if violation.kind in ("doubled", "redelivered")}),
         repeated=repeated,
         excused=excused,
     )

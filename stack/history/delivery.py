@@ -20,7 +20,7 @@ from stack.history.events import (
     Positioned,
     Revoked,
 )
-from stack.history.history import History, HistoryCut, Spot, Truth, Values, stays
+from stack.history.history import History, HistoryCut, Spot, Truth, Values, rebuild_stays
 from stack.history.violation import Violation
 
 Redelivery = Literal["uncommitted", "never"]
@@ -210,7 +210,7 @@ class Gaps:
         if spot[0] in self._marked:
             return []
         spans = [(start, end)]
-        found = stays(self._cuts, *spot)
+        found = rebuild_stays(self._cuts, *spot)
         for left, right in pairwise(found):
             hole = (left.end if left.end is not None else right.start, right.start)
             spans = [piece for span in spans for piece in _without(span, hole)]

@@ -101,7 +101,7 @@ def read_histories(paths: Iterable[Path]) -> History:
     return History({name: tuple(events) for name, events in clients.items()})
 
 
-def stays(cuts: Iterable[HistoryCut], topic: str, partition: int) -> tuple[Stay, ...]:
+def rebuild_stays(cuts: Iterable[HistoryCut], topic: str, partition: int) -> tuple[Stay, ...]:
     """Extents of one partition, rebuilt from its cuts; empty if it was never moved."""
     found: list[Stay] = []
     for cut in cuts:
@@ -122,7 +122,7 @@ class Values:
         self._order: dict[str, tuple[str, int]] = {}
         self._transaction: dict[str, tuple[str, int]] = {}
         self._outcome: dict[tuple[str, int], str] = {}
-        self.producers = {name: one for name, one in history.started().items() if one.role == "producer"}
+        self.producers = {name: started for name, started in history.started().items() if started.role == "producer"}
         for name, events in history.clients.items():
             number = 0
             for event in events:
@@ -141,8 +141,8 @@ class Values:
     def may_exist(self, value: str) -> bool:
         """Whether a producer sent it, or may have."""
         return value in self._order or any(
-            not one.lists_sends and one.value_prefix and value.startswith(one.value_prefix)
-            for one in self.producers.values()
+            not started.lists_sends and started.value_prefix and value.startswith(started.value_prefix)
+            for started in self.producers.values()
         )
 
     def outcome(self, value: str) -> str | None:
@@ -187,7 +187,7 @@ class Truth:
         dumped: dict[Spot, set[str]] = {}
         for dump in history.logs:
             spot = (dump.topic, dump.partition)
-            found = stays(history.cuts, *spot)
+            found = rebuild_stays(history.cuts, *spot)
             dumped.setdefault(spot, set()).add(dump.cluster)
             here = records.setdefault(spot, {})
             mine = sorted((stay for stay in found if stay.cluster == dump.cluster), key=lambda stay: stay.base)
@@ -209,6 +209,6 @@ class Truth:
         complete = {
             spot
             for spot, clusters in dumped.items()
-            if {stay.cluster for stay in stays(history.cuts, *spot)} <= clusters
+            if {stay.cluster for stay in rebuild_stays(history.cuts, *spot)} <= clusters
         }
         return cls(records, tuple(late), frozenset(complete))

@@ -97,7 +97,7 @@ def account(history: History, loss: ForcedLoss, reader: str) -> LostTailCounts:
     given = {event.value for name in members for event in history.clients[name] if isinstance(event, Delivered)}
     return LostTailCounts(
         acknowledged=len(promised),
-        reported=sum(known.records or 0 for known in loss.tail.partitions.values()),
+        reported=sum(tail.records or 0 for tail in loss.tail.partitions.values()),
         lost=len(promised - kept),
         came_again=len(lying & kept),
         delivered=len(given),
@@ -110,9 +110,9 @@ def tail_violations(history: History, loss: ForcedLoss) -> Iterator[Violation]:
     """Violations: a tail that is read or miscounted, and records that the copy holds outside of its map."""
     lying = tail_records(history, loss.tail)
     for (topic, partition), records in lying.items():
-        told = loss.tail.partitions[partition].records
-        if told != len(records):
-            text = f"{told} records are reported, its log holds {len(records)}"
+        counted = loss.tail.partitions[partition].records
+        if counted != len(records):
+            text = f"{counted} records are reported, its log holds {len(records)}"
             yield Violation("miscounted", loss.tail.cluster, topic, partition, None, (), text)
     for name, events in history.clients.items():
         for event in events:

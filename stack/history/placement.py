@@ -131,9 +131,9 @@ def late_appends(history: History, sightings: ValuePlacements, truth: Truth) -> 
     stopped = [fault for fault in history.faults if "gateway" in fault.what]
     for late in truth.late:
         dump = late.dump
-        told = late.value in sightings.by_offset[dump.topic, dump.partition][late.offset]
+        delivered = late.value in sightings.by_offset[dump.topic, dump.partition][late.offset]
         since, until = on_its_way.get(late.value, (0.0, 0.0))
-        excused = not told and any(fault.t <= until and since <= fault.until for fault in stopped)
+        excused = not delivered and any(fault.t <= until and since <= fault.until for fault in stopped)
         text = f"{dump.cluster} holds it at its own offset {late.physical}, beyond the end of its stay as the writer"
         where = (dump.cluster, dump.topic, dump.partition)
         yield Violation("late append", *where, late.value, (late.physical,), text), excused

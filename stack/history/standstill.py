@@ -79,20 +79,20 @@ def standstills(history: History) -> Iterator[ReaderStandstill]:
 
 def bound_ms(history: History, moves: Sequence[Move]) -> float:
     """The limit of standstills during these moves, from those without a move."""
-    usual = (one.ms for one in standstills(history) if not any(map(one.touches, moves)))
+    usual = (standstill.ms for standstill in standstills(history) if not any(map(standstill.touches, moves)))
     return max(BOUND_MS, TOLERANCE * max(usual, default=0.0))
 
 
 def longest(history: History, moves: Sequence[Move]) -> tuple[LongestStandstills, ...]:
     """For every reader and partition."""
     found: dict[tuple[str, Spot], tuple[float, float]] = {}
-    for one in standstills(history):
-        usual, moving = found.get((one.reader, one.spot), (0.0, 0.0))
-        if any(map(one.touches, moves)):
-            moving = max(moving, one.ms)
+    for standstill in standstills(history):
+        usual, moving = found.get((standstill.reader, standstill.spot), (0.0, 0.0))
+        if any(map(standstill.touches, moves)):
+            moving = max(moving, standstill.ms)
         else:
-            usual = max(usual, one.ms)
-        found[one.reader, one.spot] = usual, moving
+            usual = max(usual, standstill.ms)
+        found[standstill.reader, standstill.spot] = usual, moving
     return tuple(
         LongestStandstills(reader, *spot, round(usual, 1), round(moving, 1))
         for (reader, spot), (usual, moving) in sorted(found.items())
@@ -103,8 +103,12 @@ def stood_still(history: History, moves: Sequence[Move]) -> Iterator[Violation]:
     """Readers that stood still for too long during one of these moves."""
     if not moves:
         return
-    most = bound_ms(history, moves)
-    for one in standstills(history):
-        if one.ms > most and any(map(one.touches, moves)):
-            text = f"it was available for {one.ms:.0f} ms before it was delivered, the limit is {most:.0f} ms"
-            yield Violation("stood still", one.reader, *one.spot, one.value, (one.offset,), text)
+    limit_ms = bound_ms(history, moves)
+    for standstill in standstills(history):
+        if standstill.ms > limit_ms and any(map(standstill.touches, moves)):
+            text = (
+                f"it was available for {standstill.ms:.0f} ms before it was delivered, the limit is {limit_ms:.0f} ms"
+            )
+            yield Violation(
+                "stood still", standstill.reader, *standstill.spot, standstill.value, (standstill.offset,), text
+            )

@@ -35,15 +35,15 @@ def test_a_copier_on_a_busy_machine_counts_as_warm_after_a_while() -> None:
     looks = steady(10, 0.1, seconds=60)
 
     assert measured(looks[:16], RECORDS, BOUNDS) is None
-    found = measured(looks[:17], RECORDS, BOUNDS)
-    assert found is not None
-    assert (found.seconds, found.records) == (5.0, 50)
+    speed = measured(looks[:17], RECORDS, BOUNDS)
+    assert speed is not None
+    assert (speed.seconds, speed.records) == (5.0, 50)
 
 
 def test_a_fast_copier_is_measured_between_the_first_quarter_and_the_last_records() -> None:
-    found = measured(steady(200, 0.5, seconds=5), RECORDS, BOUNDS)
+    speed = measured(steady(200, 0.5, seconds=5), RECORDS, BOUNDS)
 
-    assert found == (2.0, 400, 1.0)
+    assert speed == (2.0, 400, 1.0)
 
 
 def test_a_copy_between_two_samples_has_no_speed() -> None:

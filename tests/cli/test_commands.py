@@ -47,8 +47,8 @@ MOVED = Topic(
     writer="west",
     partitions={
         0: (
-            Extent(cluster="east", start=0, end=9, base=0, term=0),
-            Extent(cluster="west", start=9, end=None, base=0, term=1),
+            Extent(cluster="east", start=0, end=9, base=0, writer_epoch=0),
+            Extent(cluster="west", start=9, end=None, base=0, writer_epoch=1),
         )
     },
 )
@@ -259,7 +259,7 @@ def test_a_new_approval_request_removes_the_records_of_expired_ones(store: Memor
     for run_id, since, answer_by in (("a", "2020-01-01", "2020-01-02"), ("b", "2020-01-03", "2020-01-04")):
         store.await_approval(WaitingApproval(run=run_id, by="", since=since, answer_by=answer_by))
 
-    assert [one.run for one in store.waiting_approvals()] == ["b"]
+    assert [approval.run for approval in store.waiting_approvals()] == ["b"]
 
 
 @pytest.mark.usefixtures("store")
@@ -384,12 +384,12 @@ def test_adding_changing_and_removing_a_cluster_are_in_the_history(store: Memory
     assert not document(*add, "127.0.0.1:3")["changed"]
     assert run("clusters", "remove", "north")[0] == 0
     # Then the history has the three changes, with the previous values
-    found = sorted(store.operations(10), key=lambda operation: operation.revision)
-    assert [operation.kind for operation in found] == ["add-cluster", "add-cluster", "remove-cluster"]
-    assert found[0].reason == "a third hall"
-    assert found[0].by.startswith("cli:")
+    operations = sorted(store.operations(10), key=lambda operation: operation.revision)
+    assert [operation.kind for operation in operations] == ["add-cluster", "add-cluster", "remove-cluster"]
+    assert operations[0].reason == "a third hall"
+    assert operations[0].by.startswith("cli:")
     (changed,) = [
-        entry for entry in store.history(found[1].id) if (entry.step, entry.outcome) == ("add-cluster", "done")
+        entry for entry in store.history(operations[1].id) if (entry.step, entry.outcome) == ("add-cluster", "done")
     ]
     assert (changed.detail["bootstrap"], changed.detail["before"]["bootstrap"]) == ("127.0.0.1:3", "127.0.0.1:2")
     assert store.locks() == []
@@ -472,8 +472,8 @@ def test_the_status_check_names_a_gateway_that_died_until_it_is_back_or_forgotte
 @pytest.mark.usefixtures("healthy")
 def test_the_status_check_names_readers_that_wait_for_a_cluster_that_answers_again(store: MemoryStore) -> None:
     # Given a topic whose old cluster was dead at the cut and answers again, and one whose readers skip that cluster
-    closed = Extent(cluster="east", start=0, end=900, base=0, term=0, known_end=9)
-    later = Extent(cluster="west", start=900, end=None, base=0, term=1)
+    closed = Extent(cluster="east", start=0, end=900, base=0, writer_epoch=0, known_end=9)
+    later = Extent(cluster="west", start=900, end=None, base=0, writer_epoch=1)
     bills, skipped = (
         Topic(name=name, writer="west", partitions={0: (closed.changed(ignored=ignored), later)})
         for name, ignored in (("bills", False), ("skipped", True))
@@ -516,8 +516,8 @@ def test_an_operation_without_executor_that_holds_locks_is_reported_without_an_a
 def test_status_shows_workers_as_one_gateway_at_the_revision_of_the_last_worker(store: MemoryStore) -> None:
     # Given
     record = GatewayRecord(id="gw-1.0", worker_of="gw-1", host="h", port=1, node_id=1, revision=1, drained=("a", "b"))
-    for one in (record, record.changed(id="gw-1.1", revision=0, drained=("b",))):
-        store.client().register_gateway(one)
+    for gateway in (record, record.changed(id="gw-1.1", revision=0, drained=("b",))):
+        store.client().register_gateway(gateway)
     # When
     (line,) = [line.split() for line in shown("status").splitlines() if line.startswith("gw-1")]
     # Then

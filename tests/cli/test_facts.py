@@ -20,8 +20,8 @@ from ha_core.store.errors import StoreUnavailableError, TooLargeError
 from stack.memory_store import MemoryStore
 
 
-def _known(known: dict[str, KnownTopic], names: Collection[str]) -> dict[str, KnownTopic]:
-    return known
+def _known(topics: dict[str, KnownTopic], names: Collection[str]) -> dict[str, KnownTopic]:
+    return topics
 
 
 class StoppedError(Exception):
@@ -107,8 +107,10 @@ def test_a_topic_whose_leader_does_not_answer_keeps_its_older_facts() -> None:
         found = {partition: LogEnds(0, 7, 7, 7, 1, 0) for partition in range(ends)}
         return TopicDescription(name, 2, 1, {}, found, internal)
 
-    found = {t.name: t for t in (described("whole", 2), described("half", 1), described("__own", 2, internal=True))}
-    admin: Any = SimpleNamespace(cluster=SimpleNamespace(name="east"), topics=lambda timeout_s: found)
+    descriptions = {
+        t.name: t for t in (described("whole", 2), described("half", 1), described("__own", 2, internal=True))
+    }
+    admin: Any = SimpleNamespace(cluster=SimpleNamespace(name="east"), topics=lambda timeout_s: descriptions)
     older = KnownTopic(cluster="east", name="half", at="2026-01-01T00:00:00Z", partitions=2, replication=1)
     asked: list[Collection[str]] = []
 
@@ -136,8 +138,8 @@ def test_the_fastest_growth_between_two_reads_is_kept_for_when_the_cluster_is_de
     seen: dict[str, KnownTopic] = {}
     fastest = []
     for minute in range(3):
-        known = seen
-        seen = last_seen.known_topics(admin, f"2026-01-01T00:{minute:02}:00Z", partial(_known, known))
+        known_topics = seen
+        seen = last_seen.known_topics(admin, f"2026-01-01T00:{minute:02}:00Z", partial(_known, known_topics))
         fastest.append(seen["orders"].fastest)
 
     assert fastest == [None, 10.0, 10.0]

@@ -93,7 +93,7 @@ def test_a_dry_run_of_giving_up_reports_the_exact_loss_and_changes_nothing(store
     assert store.operations(10) == []
 
 
-def test_giving_up_shows_what_is_lost_and_what_remains_to_be_done() -> None:
+def test_giving_up_shows_the_losses_and_the_remaining_work() -> None:
     shown = CliRunner().invoke(build(), [*DONE, "orders", "--dry-run"])
 
     assert "[0, 1000000)" in shown.stdout

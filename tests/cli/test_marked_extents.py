@@ -20,7 +20,7 @@ def moved(name: str, found_end: int) -> Topic:
 def test_a_log_above_its_cut_is_not_reported_as_missing_records(monkeypatch: pytest.MonkeyPatch) -> None:
     use(seeded(EAST, WEST, moved("less", 39), moved("more", 1_001)), monkeypatch)
 
-    texts = {one["text"]: one["remedy"] for one in problems() if "readers wait" in one["text"]}
+    texts = {problem["text"]: problem["remedy"] for problem in problems() if "readers wait" in problem["text"]}
 
     assert texts == {
         "It returned with less than it held: records of less are missing, and readers wait.": (

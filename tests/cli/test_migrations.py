@@ -23,8 +23,8 @@ CLUSTERS = tuple(Cluster(name=name, bootstrap="127.0.0.1:1", default=name == "ea
 OPERATION = "migrate-20260101-120000-0a1b"
 PARTITIONS: dict[int, Extents] = {
     0: (
-        Extent(cluster="east", start=0, end=900, base=0, term=0),
-        Extent(cluster="west", start=900, end=None, base=0, term=1),
+        Extent(cluster="east", start=0, end=900, base=0, writer_epoch=0),
+        Extent(cluster="west", start=900, end=None, base=0, writer_epoch=1),
     )
 }
 CROSSING = Topic(
@@ -32,7 +32,7 @@ CROSSING = Topic(
 )
 MOVED = Topic(name="payments", writer="west", partitions=PARTITIONS)
 AGED = Topic(name="old", writer="west", partitions={0: PARTITIONS[0][1:]})
-NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
+NEVER = Topic(name="stays", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=0),)})
 
 
 @pytest.fixture

@@ -17,8 +17,8 @@ def state(monkeypatch: pytest.MonkeyPatch) -> None:
     made = [("orders", "west"), ("orders", "north"), ("bills", "west"), ("lost", "south")]
     mirrors = [Mirror.of(topic, "east", target, "link", "2026-01-01T00:00:00Z", "test") for topic, target in made]
     clusters = [Cluster(name=name, bootstrap="127.0.0.1:1") for name in ("east", "west", "north")]
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
-    expected |= {(Cluster, one.name): None for one in clusters}
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None for mirror in mirrors}
+    expected |= {(Cluster, cluster.name): None for cluster in clusters}
     store = MemoryStore()
     store.commit(StateChange(change_id="seed", puts=(*clusters, *mirrors), expected=expected))
     use(store, monkeypatch)

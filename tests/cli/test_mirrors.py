@@ -234,10 +234,10 @@ def test_differences_from_the_source_are_listed_and_only_those_for_operators_are
 
 
 def test_excess_findings_are_counted_and_those_for_operators_come_first() -> None:
-    told = [SyncFinding(what="offsets", about=f"group {number:03}", reason="members") for number in range(600)]
+    findings = [SyncFinding(what="offsets", about=f"group {number:03}", reason="members") for number in range(600)]
     stop = SyncFinding(what="settings", about="topic z", reason="refused", stop=True)
-    found = synced("groups", *told, stop)
-    assert (len(found.findings), found.left_out, found.findings[0]) == (500, 101, stop)
+    sync = synced("groups", *findings, stop)
+    assert (len(sync.findings), sync.left_out, sync.findings[0]) == (500, 101, stop)
 
 
 def test_a_topic_without_a_mirror_is_not_synced_and_an_unreachable_cluster_is_reported(store: MemoryStore) -> None:

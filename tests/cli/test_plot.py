@@ -54,7 +54,7 @@ def test_the_plot_of_a_migration_ended_by_a_barrier_uses_the_lowered_cut() -> No
 
 
 def test_the_plot_has_a_cut_whose_executor_died_before_recording_it() -> None:
-    cut = Cut(partition=0, start=700, base=0, term=1)
+    cut = Cut(partition=0, start=700, base=0, writer_epoch=1)
     evidence = CrossingEvidence(opened="2026-01-01T00:00:02.000Z", cuts={"orders": (cut,)})
 
     (approach,) = approaches_of(a_migration(started=STARTED, evidence=evidence), HISTORY[1:])

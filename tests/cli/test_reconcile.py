@@ -23,14 +23,14 @@ ASKED = ("mirror", "reconcile", "east", "--reason", "it is back", "--yes")
 
 
 def store(monkeypatch: pytest.MonkeyPatch, *more: LostTail, east: Cluster = EAST) -> MemoryStore:
-    found = seeded(east, WEST, *more)
-    use(found, monkeypatch)
-    return found
+    memory_store = seeded(east, WEST, *more)
+    use(memory_store, monkeypatch)
+    return memory_store
 
 
 def left_behind() -> list[dict[str, Any]]:
     """What `status` says of clusters that a forced switch has left."""
-    return [one for one in problems() if one["about"] == "cluster east" and "moved away" in one["text"]]
+    return [problem for problem in problems() if problem["about"] == "cluster east" and "moved away" in problem["text"]]
 
 
 def test_an_uncounted_tail_is_reported_as_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -51,7 +51,7 @@ def test_a_tail_of_a_newer_version_is_a_problem_and_stops_a_reconciliation(
 ) -> None:
     store(monkeypatch, TAIL).plant("/lost_tails/bills%40east%3Aswitch-1", TAIL.changed(schema_=2).to_bytes())
 
-    (found,) = [one for one in problems() if one["about"] == "/lost_tails"]
+    (found,) = [problem for problem in problems() if problem["about"] == "/lost_tails"]
     assert "/lost_tails/bills%40east%3Aswitch-1: schema 2 is newer than 1" in found["remedy"]
     assert "zkCli.sh delete ROOT/lost_tails/bills%40east%3Aswitch-1" in found["remedy"]
     code, said = run(*ASKED)
@@ -107,7 +107,7 @@ def test_a_log_that_differs_from_its_copy_is_a_problem_with_the_first_offset(
 ) -> None:
     differing = Tail(mirrored=20, client=20, records=3, differs_at=17, difference="another value")
     store(monkeypatch, TAIL.changed(partitions={0: Tail(mirrored=9, client=9), 1: differing}))
-    (found,) = [one for one in problems() if one["about"] == "topic orders"]
+    (found,) = [problem for problem in problems() if problem["about"] == "topic orders"]
     assert (
         "Below the end of the copy in west, east has other records than the copy: partition 1 at offset 17"
         in found["text"]
@@ -145,7 +145,7 @@ def test_the_loss_of_a_cluster_that_never_comes_back_is_accepted_for_named_topic
     assert run(*ASKED, "--accept-loss")[0] == BAD_INPUT
     # But for named ones
     answer = document(*ASKED[:3], "orders", *ASKED[3:], "--accept-loss")
-    assert [(one["outcome"], one["records"]) for one in answer["tails"]] == [("unknown", None)]
+    assert [(tail["outcome"], tail["records"]) for tail in answer["tails"]] == [("unknown", None)]
     (after,) = left.client().lost_tails()
     assert after.counted is not None
     assert after.partitions == TAIL.partitions

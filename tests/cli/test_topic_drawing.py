@@ -1,9 +1,9 @@
 from ha_core.cli.commands.topic import draw, widths
 from ha_core.model import Extent, Topic
 
-EAST = Extent(cluster="east", start=0, end=1200, base=0, term=0)
-WEST = Extent(cluster="west", start=1200, end=1500, base=70, term=1)
-BACK = Extent(cluster="east", start=1500, end=None, base=1200, term=2)
+EAST = Extent(cluster="east", start=0, end=1200, base=0, writer_epoch=0)
+WEST = Extent(cluster="west", start=1200, end=1500, base=70, writer_epoch=1)
+BACK = Extent(cluster="east", start=1500, end=None, base=1200, writer_epoch=2)
 
 
 def test_the_drawing_shows_cluster_offsets_and_term_of_every_extent() -> None:
@@ -28,8 +28,8 @@ def test_the_drawing_has_one_line_per_partition() -> None:
 
 
 def test_a_short_extent_between_long_ones_has_at_least_one_cell() -> None:
-    tiny = Extent(cluster="west", start=10**12, end=10**12 + 1, base=0, term=1)
-    huge = Extent(cluster="east", start=0, end=10**12, base=0, term=0)
+    tiny = Extent(cluster="west", start=10**12, end=10**12 + 1, base=0, writer_epoch=1)
+    huge = Extent(cluster="east", start=0, end=10**12, base=0, writer_epoch=0)
 
     assert all(cells >= 1 for cells in widths([huge, tiny] * 30))
 

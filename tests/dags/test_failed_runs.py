@@ -51,7 +51,7 @@ PASSED_ON = {
     TriggerRule.NONE_FAILED,
     TriggerRule.NONE_FAILED_MIN_ONE_SUCCESS,
 }
-"""A task that has one of these is `upstream_failed` behind one that failed."""
+"""A task that has one of these is `upstream_failed` after one that failed."""
 
 
 def of(task: Any) -> type:

@@ -92,7 +92,7 @@ def test_required_fields_stand_in_the_first_section_of_the_form(dagbag: Any, dag
     params = dagbag.dags[dag_id].params
     fields = [params.get_param(name) for name in params]
 
-    required = [one for one in fields if not one.has_value and "null" not in one.schema["type"]]
+    required = [field for field in fields if not field.has_value and "null" not in field.schema["type"]]
 
     assert {one.schema["section"] for one in required} <= {forms.WHAT}
 

@@ -1,4 +1,4 @@
-"""Every DAG can be read, says what it is, and ends without leaving anything behind."""
+"""Every DAG can be read, says what it is, and ends without a trace."""
 
 from datetime import timedelta
 from typing import Any

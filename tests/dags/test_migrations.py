@@ -80,12 +80,16 @@ def test_groups_that_did_not_follow_fail_the_run_with_the_command_that_moves_the
     view = workload.view
     assert view.topics[workload.topic].writer == "west"
     assert workload.group not in view.groups
-    (one,) = (found for found in migrations(workload.environment) if found.status.topic == workload.topic)
-    assert f"switchyard switch 'user:{workload.user}##{workload.group}'" in one.blocks[0]
+    (migration,) = (
+        topic_migration
+        for topic_migration in migrations(workload.environment)
+        if topic_migration.status.topic == workload.topic
+    )
+    assert f"switchyard switch 'user:{workload.user}##{workload.group}'" in migration.blocks[0]
     assert workload.environment.store.locks() == []
 
 
-def test_topics_migrate_behind_a_fence_on_request(run_dag: Run, workload: Workload) -> None:
+def test_topics_migrate_under_a_fence_on_request(run_dag: Run, workload: Workload) -> None:
     outcome = run_dag("migrate_topics", form(workload, cut="barrier"))
 
     assert outcome.state == "success", outcome.tasks

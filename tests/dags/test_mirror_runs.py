@@ -89,7 +89,7 @@ def committed(environment: Environment, workload: Workload, cluster: str) -> lis
 
 def mirrors(environment: Environment, topic: str) -> dict[str, str]:
     """Source → target."""
-    return {one.source: one.target for one in environment.store.mirrors() if one.topic == topic}
+    return {mirror.source: mirror.target for mirror in environment.store.mirrors() if mirror.topic == topic}
 
 
 def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_cluster(

@@ -106,7 +106,7 @@ def test_users_who_may_run_the_dag_may_change_and_those_who_may_see_it_may_read(
     assert (made.status_code, made.json()["by"]) == (201, "user-1")
     generated = api("POST", "/v1/passwords/generated", "admin", {"user": "alice", "reason": "first"}, cookie=True)
     assert len(generated.json()["password"]) == 32
-    assert [one.by for one in registry.read.history("users").stored] == ["admin-1", "user-1"]
+    assert [entry.by for entry in registry.read.history("users").stored] == ["admin-1", "user-1"]
     assert "/v1/users" in api("GET", "/openapi.json", "viewer").json()["paths"]
     assert api("GET", "/v1/gateway/changes/users", "admin").status_code == 404
 
@@ -138,7 +138,7 @@ def test_while_the_database_is_away_its_address_is_not_disclosed_and_later_it_is
 
 
 def names(registry: Platform, kind: str) -> set[str]:
-    return {one.key for one in registry.read.page(kind).stored}
+    return {entry.key for entry in registry.read.page(kind).stored}
 
 
 def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_run(
@@ -225,8 +225,8 @@ def test_users_are_disabled_and_enabled(run_alone: Run, registry: Platform) -> N
         "change_access", {"put": "users: [{name: alice, disabled: true}]", "reason": "has left", "dry_run": False}
     )
 
-    found = {name: registry.read.get("users", name).entry for name in ("alice", "bob")}
-    assert {name: entry.disabled for name, entry in found.items() if isinstance(entry, UserEntry)} == {
+    entries = {name: registry.read.get("users", name).entry for name in ("alice", "bob")}
+    assert {name: entry.disabled for name, entry in entries.items() if isinstance(entry, UserEntry)} == {
         "alice": True,
         "bob": False,
     }

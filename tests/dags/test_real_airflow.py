@@ -111,8 +111,10 @@ def test_the_page_of_mirrors_is_shown_only_to_users_who_are_logged_in(
 ) -> None:
     # Given a mirror with a name that is no text for a page
     mirror = mirrored(environment, "orders<b>")
-    told = PartitionReport(mirror=mirror.key, topic=mirror.topic, partition=0, state="stopped", reason="retention won")
-    report = environment.store.register(MirrorReport(slot=0, job="j", partitions=(told,)))
+    partition_report = PartitionReport(
+        mirror=mirror.key, topic=mirror.topic, partition=0, state="stopped", reason="retention won"
+    )
+    report = environment.store.register(MirrorReport(slot=0, job="j", partitions=(partition_report,)))
     # When the page is requested without a login or with a wrong token, or other paths of the app are
     anonymous = {path: page(stack, f"/switchyard{path}") for path in ("/mirrors", "/openapi.json", "/docs", "/")}
     forged = page(stack, "/switchyard/mirrors", Authorization="Bearer e30.e30.x")

@@ -190,11 +190,11 @@ def test_a_cluster_is_masked_once_and_unmasked_once(run_dag: Run, environment: E
     seen = environment.store.load().clusters["west"].masked
     unmasked = run_dag("unmask_cluster", {"cluster": "west", "dry_run": False})
 
-    for one in (refused, would_be):
-        assert one.tasks["mask"] == "upstream_failed"
-        assert one.state == "failed"
-        assert one.results["report"]["outcome"].startswith("REFUSED: nothing changed. ")
-        assert "written in east and nowhere else" in one.results["report"]["outcome"]
+    for outcome in (refused, would_be):
+        assert outcome.tasks["mask"] == "upstream_failed"
+        assert outcome.state == "failed"
+        assert outcome.results["report"]["outcome"].startswith("REFUSED: nothing changed. ")
+        assert "written in east and nowhere else" in outcome.results["report"]["outcome"]
     assert in_vain.results["report"]["outcome"].startswith("NOTHING TO DO: Cluster west is masked already, since ")
     assert looked.tasks == {"look": "success", "mask": "skipped", "release": "success", "report": "success"}
     assert looked.results["report"]["outcome"] == "DRY RUN: would mask west"

@@ -132,9 +132,9 @@ def test_a_failed_part_is_undone_and_no_other_is_started(
     outcome = run_dag("switch_cluster", form)
     # Then the run has failed, only that part was begun, as often as tasks are tried, and each time undone
     assert outcome.state == "failed"
-    begun = [one for one in environment.store.operations(50) if one.id not in before]
-    assert {one.state for one in begun} == {"undone"}
-    assert len({one.about for one in begun}) == 1
+    begun = [operation for operation in environment.store.operations(50) if operation.id not in before]
+    assert {operation.state for operation in begun} == {"undone"}
+    assert len({operation.about for operation in begun}) == 1
     view = environment.store.load()
     assert not any(user in view.bindings for user, _ in things)
     assert environment.store.locks() == []

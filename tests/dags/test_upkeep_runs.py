@@ -1,4 +1,4 @@
-"""Runs of the DAGs for dead clusters and for what migrations leave behind, against real clusters and a gateway."""
+"""Runs of the DAGs for dead clusters and for the remains of migrations, against real clusters and a gateway."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def test_a_dry_run_of_giving_up_a_cluster_has_the_loss_in_its_result(run_dag: Ru
     assert {counted.tasks[name] for name in ("plan", "give_up", "release")} == {"success"}
     plan = counted.results["give_up"]
     assert (plan["result"], plan["known_lost"]) == ("planned", RECORDS * PARTITIONS)
-    assert {one["group"] for one in plan["groups"]} == {workload.group}
+    assert {group["group"] for group in plan["groups"]} == {workload.group}
     assert unchanged == before
     assert done.results["give_up"]["result"] == "succeeded"
     extents = workload.view.topics[workload.topic].partitions
-    assert [one.cluster for several in extents.values() for one in several] == ["west"] * PARTITIONS
+    assert [extent.cluster for several in extents.values() for extent in several] == ["west"] * PARTITIONS
     assert workload.environment.store.locks() == []
 
 
@@ -64,7 +64,7 @@ def test_reasons_against_aging_are_in_the_result_and_the_origin_is_deleted_on_re
     admin.delete_consumer_groups([workload.group])[workload.group].result(30)
     aged = run_dag("age_migrations", {"topics": [workload.topic], "delete_origin": True})
 
-    reasons = [[block["reason"] for block in one["blocks"]] for one in kept.results["age"]["extents"]]
+    reasons = [[block["reason"] for block in extent["blocks"]] for extent in kept.results["age"]["extents"]]
     assert reasons == [["held", "dead"]] * PARTITIONS
     assert kept.tasks == {"age": "success", "release": "success", "report": "success"}
     assert aged.results["age"]["deleted"] == {"east": [workload.topic]}

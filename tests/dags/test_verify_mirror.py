@@ -48,7 +48,7 @@ def test_a_mirror_that_is_not_copied_fails_the_run_and_one_that_is_equal_does_no
     # When it is copied, then the run says how many records are equal
     with copying(east, west, copies_of(mirror, PARTITIONS)) as job:
         until(
-            lambda: all(one.state == "copying" and one.has(RECORDS) for one in job.statuses().values()),
+            lambda: all(status.state == "copying" and status.has(RECORDS) for status in job.statuses().values()),
             job.statuses,
             timeout_s=40,
         )

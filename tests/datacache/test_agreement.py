@@ -27,7 +27,7 @@ def test_nothing_is_committed_again_or_further_back() -> None:
     assert agreement.judge([member("a", 4)], 5, 0.0).commit_us is None
 
 
-def test_a_commit_time_that_was_deleted_by_hand_is_written_again_and_not_below_what_is_served_or_was_seen() -> None:
+def test_a_commit_time_that_was_deleted_by_hand_is_written_again_and_not_below_a_served_or_seen_one() -> None:
     agreement = Agreement(HOLD_S)
     agreement.judge([member("a", 6)], 6, 0.0)
 

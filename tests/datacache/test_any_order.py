@@ -116,7 +116,7 @@ class World(RuleBasedStateMachine):
         if node.answers:
             after_us, changes = node.answers.pop(0)
             with contextlib.suppress(DataCacheError):
-                node.cache._cache.take(changes, after_us, PAGE)
+                node.cache._cache.accept(changes, after_us, PAGE)
 
     @rule(number=NODE)
     def a_node_looks(self, number: int) -> None:
@@ -194,7 +194,7 @@ class World(RuleBasedStateMachine):
     def _read(self, node: Process) -> None:
         after_us = node.cache._cache.after_us
         with contextlib.suppress(DataCacheError):
-            node.cache._cache.take(self.history.changes(after_us, PAGE), after_us, PAGE)
+            node.cache._cache.accept(self.history.changes(after_us, PAGE), after_us, PAGE)
 
     def _look(self, node: Process) -> None:
         with contextlib.suppress(StoreError, DataCacheError):
@@ -216,8 +216,8 @@ class World(RuleBasedStateMachine):
 
     @invariant()
     def the_commit_time_never_goes_back(self) -> None:
-        found = self.first.tree.get(Paths("users").commit)
-        commit = None if found is None else commit_from_bytes(found.data, "commit")
+        node = self.first.tree.get(Paths("users").commit)
+        commit = None if node is None else commit_from_bytes(node.data, "commit")
         if commit is not None:
             assert commit.at_us >= self.committed_us, f"the commit time went from {self.committed_us} to {commit.at_us}"
             self.committed_us = commit.at_us
@@ -331,7 +331,7 @@ def _proposes_nothing(cache: Cache, at_us: int) -> ContentCommit | None:
     return None
 
 
-_ADD, _TAKE = UncommittedChanges.add, Cache.take
+_ADD, _TAKE = UncommittedChanges.add, Cache.accept
 PLANTED = [
     (_a_commit_between_two_versions, UncommittedChanges, "add", _adds_up_whatever_is_missing, "not the content of 2"),
     (_a_commit_without_one_that_cannot_read, Cache, "commit", _commits_whatever_was_read, "two contents of 2"),

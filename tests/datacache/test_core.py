@@ -18,7 +18,7 @@ def read(cache: Cache, history: History, limit: int = 100) -> None:
     more = True
     while more:
         after_us = cache.after_us
-        more = cache.take(history.changes(after_us, limit), after_us, limit)
+        more = cache.accept(history.changes(after_us, limit), after_us, limit)
     cache.adopt()
 
 
@@ -53,7 +53,7 @@ def test_a_node_that_may_lack_the_version_of_a_commit_time_waits_for_a_later_one
     assert cache.commit(agreed(history, 2)) is CommitOutcome.COMMITTED
 
 
-def test_a_node_that_lags_behind_keeps_its_content_and_goes_straight_to_the_newest_commit_later() -> None:
+def test_a_node_that_lags_keeps_its_content_and_goes_straight_to_the_newest_commit_later() -> None:
     # Given a node that serves, and two commits that it could not follow
     history = made(("a", "old"))
     cache = Cache()
@@ -61,8 +61,8 @@ def test_a_node_that_lags_behind_keeps_its_content_and_goes_straight_to_the_newe
     cache.commit(agreed(history, 1))
     history.change("a", "new")
     history.change("b", "x")
-    assert cache.commit(agreed(history, 2)) is CommitOutcome.BEHIND
-    assert cache.commit(agreed(history, 3)) is CommitOutcome.BEHIND
+    assert cache.commit(agreed(history, 2)) is CommitOutcome.NOT_READ_YET
+    assert cache.commit(agreed(history, 3)) is CommitOutcome.NOT_READ_YET
     assert cache.main is not None
     assert (cache.main.at_us, values(cache.main.rows)) == (1, {"a": {"is": "old"}})
 
@@ -121,7 +121,7 @@ def test_a_deletion_that_is_forgotten_between_two_pages_is_not_missed() -> None:
     # Given a first page with a key that is deleted then, which is forgotten
     history = made(("a", 1), ("b", 2), ("c", 3))
     cache = Cache()
-    cache.take(history.changes(0, 2), 0, 2)
+    cache.accept(history.changes(0, 2), 0, 2)
     history.change("a", None)
     history.forget_deletions(4)
 
@@ -138,7 +138,7 @@ def test_an_incomplete_first_read_does_not_count() -> None:
     history = made(("a", 1), ("b", 2), ("c", 3))
     cache = Cache()
 
-    more = cache.take(history.changes(0, 2), 0, 2)
+    more = cache.accept(history.changes(0, 2), 0, 2)
     cache.adopt()
 
     assert more
@@ -154,7 +154,7 @@ def test_an_answer_overtaken_by_a_reload_is_ignored() -> None:
     cache.reload()
     before = cache.after_us
 
-    more = cache.take(late, 2, 100)
+    more = cache.accept(late, 2, 100)
 
     assert more
     assert cache.after_us == before == 0

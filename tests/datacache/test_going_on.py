@@ -109,12 +109,12 @@ def test_a_change_in_the_file_is_repaired_by_the_first_read(
     source.change("a", "x")
     kept(start, source)
     file = CacheFile(tmp_path / "gw-1", "here")
-    found = file.load()
-    assert found is not None
-    rows = rows_of(Row(key, row.changed_us, {"is": "planted"}) for key, row in found.content.rows.items())
+    content = file.load()
+    assert content is not None
+    rows = rows_of(Row(key, row.changed_us, {"is": "planted"}) for key, row in content.content.rows.items())
     (tmp_path / "gw-1").unlink()
     CacheFile(tmp_path / "gw-1", "here").keep(
-        type(found.content)(found.content.at_us, rows, found.content.fingerprint), 0
+        type(content.content)(content.content.at_us, rows, content.content.fingerprint), 0
     )
 
     cache = start(source, "gw-1")

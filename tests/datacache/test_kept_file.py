@@ -27,8 +27,8 @@ def content(at_us: int, **rows: int) -> Content:
 
 
 def kept(path: Path) -> Content | None:
-    found = CacheFile(path, SOURCE).load()
-    return None if found is None else found.content
+    cached_content = CacheFile(path, SOURCE).load()
+    return None if cached_content is None else cached_content.content
 
 
 @pytest.fixture
@@ -40,11 +40,11 @@ def test_content_is_loaded_with_its_time_and_its_age(path: Path) -> None:
     served = content(9, a=3, b=9)
     CacheFile(path, SOURCE).keep(served, time.time() - 100)
 
-    found = CacheFile(path, SOURCE).load()
+    cached_content = CacheFile(path, SOURCE).load()
 
-    assert found is not None
-    assert found.content == served
-    assert 100 <= found.age_s < 200
+    assert cached_content is not None
+    assert cached_content.content == served
+    assert 100 <= cached_content.age_s < 200
 
 
 def test_a_later_time_at_which_the_source_had_nothing_newer_is_stored_alone(path: Path) -> None:
@@ -55,9 +55,9 @@ def test_a_later_time_at_which_the_source_had_nothing_newer_is_stored_alone(path
     # When
     file.keep(served, time.time() - 50)
     # Then
-    found = CacheFile(path, SOURCE).load()
-    assert found is not None
-    assert 50 <= found.age_s < 100
+    cached_content = CacheFile(path, SOURCE).load()
+    assert cached_content is not None
+    assert 50 <= cached_content.age_s < 100
     assert path.read_bytes() == whole
 
 
@@ -190,10 +190,10 @@ def test_a_file_cut_anywhere_loads_a_written_state_or_none(path: Path) -> None:
         # When
         path.write_bytes(whole[:end])
         file = CacheFile(path, SOURCE)
-        found = file.load()
-        seen.append(None if found is None else found.content.at_us)
+        cached_content = file.load()
+        seen.append(None if cached_content is None else cached_content.content.at_us)
         # Then
-        assert found is None or found.content in (first, second)
+        assert cached_content is None or cached_content.content in (first, second)
         if end % 20 == 0:
             file.keep(content(9, a=9), time.time())
             assert kept(path) == content(9, a=9)

@@ -237,9 +237,9 @@ def test_a_setting_out_of_bounds_is_refused(setting: str, value: Any) -> None:
 
 
 def node_at(session: Session, path: str) -> Node:
-    found = session.store.tree.get(path)
-    assert found is not None
-    return found
+    node = session.store.tree.get(path)
+    assert node is not None
+    return node
 
 
 def leaves_out(cache: DataCache, node: str) -> bool:

@@ -67,14 +67,14 @@ def test_nodes_are_in_order_of_creation_and_a_node_whose_session_was_lost_is_the
     own, theirs = nodes(session), nodes(other)
     own.join("z", FIRST)
     theirs.join("a", FIRST)
-    found = live(other)
-    assert found["z"].member.created < found["a"].member.created
+    live_nodes = live(other)
+    assert live_nodes["z"].member.created < live_nodes["a"].member.created
 
     session.expire()
     own.publish("z", FIRST)
 
-    found = live(other)
-    assert found["a"].member.created < found["z"].member.created
+    live_nodes = live(other)
+    assert live_nodes["a"].member.created < live_nodes["z"].member.created
 
 
 def test_publishing_a_new_record_keeps_the_order_of_creation(session: Session, other: Session) -> None:
@@ -84,9 +84,9 @@ def test_publishing_a_new_record_keeps_the_order_of_creation(session: Session, o
 
     own.publish("z", Published(Interval(1, 9), 2, "host-a process 7"))
 
-    found = live(other)
-    assert found["z"].member.created < found["a"].member.created
-    assert found["z"].member.holds == Interval(1, 9)
+    live_nodes = live(other)
+    assert live_nodes["z"].member.created < live_nodes["a"].member.created
+    assert live_nodes["z"].member.holds == Interval(1, 9)
 
 
 def test_a_single_read_and_a_bulk_read_of_a_node_agree(session: Session) -> None:
@@ -152,10 +152,10 @@ def test_watchers_are_woken_by_a_commit_a_reload_a_change_and_by_nodes_that_come
     until(lambda: "changed" in woken, "changed")
     theirs.join("gw-2", FIRST)
     until(lambda: woken.count("members") == 1, "came")
-    until(lambda: [one.published for one in members.read()] == [FIRST], "read")
+    until(lambda: [node.published for node in members.read()] == [FIRST], "read")
     theirs.publish("gw-2", Published(Interval(1, 3)))
     until(lambda: woken.count("members") == 2, "changed")
-    until(lambda: [one.published.holds for one in members.read()] == [Interval(1, 3)], "read")
+    until(lambda: [node.published.holds for node in members.read()] == [Interval(1, 3)], "read")
     theirs.ask_reload("gw-2")
     until(lambda: "reload" in woken, "reload")
     theirs.leave("gw-2")
@@ -172,13 +172,13 @@ def test_a_reload_is_for_the_named_node_or_for_all(session: Session, other: Sess
     before = own.reloads(session.store.tree)
 
     assert own.ask_reload("gw-2") == ["gw-2"]
-    one = own.reloads(session.store.tree)
+    reloads = own.reloads(session.store.tree)
     assert own.ask_reload() == ["gw-1", "gw-2"]
     everybody = own.reloads(session.store.tree)
 
-    assert one.of("gw-1") == before.of("gw-1")
-    assert one.of("gw-2") != before.of("gw-2")
-    assert all(everybody.of(node) != one.of(node) for node in ("gw-1", "gw-2"))
+    assert reloads.of("gw-1") == before.of("gw-1")
+    assert reloads.of("gw-2") != before.of("gw-2")
+    assert all(everybody.of(node) != reloads.of(node) for node in ("gw-1", "gw-2"))
 
 
 def test_a_reload_of_an_unknown_node_is_refused_with_the_live_ones(session: Session) -> None:
@@ -213,7 +213,7 @@ def test_members_that_could_not_be_read_are_read_at_the_next_look(session: Sessi
 
     def seen() -> bool:
         try:
-            return [one.published.holds for one in members.read()] == [Interval(1, 3)]
+            return [node.published.holds for node in members.read()] == [Interval(1, 3)]
         except StoreUnavailableError:
             return False
 

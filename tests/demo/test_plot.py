@@ -86,7 +86,7 @@ def test_drawing_a_migration_without_records_is_refused(tmp_path: Path) -> None:
 def test_the_reader_line_has_its_lag_and_the_time_it_crossed_every_cut() -> None:
     reader = reader_of(recorded(), SETTLED)
 
-    assert (reader.behind, reader.crossed_after_s) == (9 - 2, 112.0 - SETTLED)
+    assert (reader.lag_records, reader.crossed_after_s) == (9 - 2, 112.0 - SETTLED)
     assert (reader.below_cut, reader.from_cut_on) == (5, 5)
 
 

@@ -29,7 +29,7 @@ def ports() -> PortBlock:
 
 @pytest.fixture(scope="module")
 def zookeeper(ports: PortBlock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeperPart]:
-    part = ZooKeeperPart(tmp_path_factory.mktemp("zookeeper"), ports.take(), find_java())
+    part = ZooKeeperPart(tmp_path_factory.mktemp("zookeeper"), ports.next_port(), find_java())
     part.prepare()
     with subprocess.Popen(part.command().argv, cwd=part.home, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as p:
         yield part
@@ -63,7 +63,7 @@ def test_the_health_check_of_zookeeper_detects_whether_it_serves(zookeeper: ZooK
     check = health_check("zookeeper")
 
     becomes(0, on_this_machine(check, zookeeper.port))
-    becomes(1, on_this_machine(check, ports.take()))  # an unused port
+    becomes(1, on_this_machine(check, ports.next_port()))  # an unused port
 
 
 def test_a_gateway_container_becomes_healthy_without_clusters_and_stops_on_request(
@@ -71,9 +71,9 @@ def test_a_gateway_container_becomes_healthy_without_clusters_and_stops_on_reque
 ) -> None:
     # Given its container's configuration, on ports of this test
     config = at_secrets(gateway_config("gateway-1"), secrets)
-    http = ports.take()
+    http = ports.next_port()
     config["zookeeper"]["hosts"] = zookeeper.address
-    config["listen"] |= {"host": "127.0.0.1", "port": ports.take()}
+    config["listen"] |= {"host": "127.0.0.1", "port": ports.next_port()}
     config["http"] |= {"host": "127.0.0.1", "port": http}
     config["nodes"]["first_port"] = ports.take_range(config["nodes"]["count"])
     (tmp_path / "gateway.yaml").write_text(yaml.safe_dump(config))

@@ -16,8 +16,8 @@ config.providers.directory.class = org.apache.kafka.common.config.provider.Direc
 
 
 def resolved(text: str, **environment: str) -> dict[str, str]:
-    found = resolve(parse(text, "mm2.properties"), "mm2.properties", environment)
-    return {key: one.value for key, one in found.items() if not key.startswith("config.providers")}
+    properties = resolve(parse(text, "mm2.properties"), "mm2.properties", environment)
+    return {key: one.value for key, one in properties.items() if not key.startswith("config.providers")}
 
 
 def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
@@ -37,8 +37,8 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
 
 
 def test_each_property_knows_its_line() -> None:
-    found = parse("# one\n\na = 1\nb = 2 \\\n  3\nc = 4\n", "x")
-    assert {key: one.line for key, one in found.items()} == {"a": 3, "b": 4, "c": 6}
+    properties = parse("# one\n\na = 1\nb = 2 \\\n  3\nc = 4\n", "x")
+    assert {key: one.line for key, one in properties.items()} == {"a": 3, "b": 4, "c": 6}
 
 
 def test_a_key_that_stands_twice_is_an_error_with_both_lines() -> None:

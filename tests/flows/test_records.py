@@ -77,9 +77,9 @@ def test_a_text_longer_than_kafkas_is_refused_before_it_is_written() -> None:
 
 def test_the_offset_of_a_real_mirrormaker_is_read() -> None:
     key, value = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"t"}]', b'{"offset":41}'
-    found = SourceOffset.decode(key, value)
-    assert found == SourceOffset("A", "t", 3, 41)
-    assert (found.key, found.value) == (key, value)
+    offset = SourceOffset.decode(key, value)
+    assert offset == SourceOffset("A", "t", 3, 41)
+    assert (offset.key, offset.value) == (key, value)
 
 
 @pytest.mark.parametrize(

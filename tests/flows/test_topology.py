@@ -63,7 +63,7 @@ def test_heartbeats_are_copied_past_the_filter_unless_that_is_disabled(
 
 def test_a_diamond_is_named_with_both_copies() -> None:
     routes = [route("A->B"), route("B->C"), route("A->C")]
-    assert [tuple(found) for found in two_ways(copies(routes, {"A": ["t", "heartbeats"]}))] == [
+    assert [tuple(ways) for ways in two_ways(copies(routes, {"A": ["t", "heartbeats"]}))] == [
         ("t", "A", "C", ("A.t", "B.A.t"))
     ]
 
@@ -71,13 +71,13 @@ def test_a_diamond_is_named_with_both_copies() -> None:
 def test_a_name_that_local_producers_and_a_flow_would_write_is_found() -> None:
     keep = IdentityPolicy(source_alias="A")
     found = list(copies([route("A->B", policy=keep)], {"A": ["t", "u"], "B": ["t"]}))
-    assert [tuple(one) for one in same_names(found, {"B": ["t"]})] == [("B", "t", ("A->B (t)", "local producers"))]
+    assert [tuple(name) for name in same_names(found, {"B": ["t"]})] == [("B", "t", ("A->B (t)", "local producers"))]
 
 
 def test_two_flows_that_would_write_one_name_are_found() -> None:
     routes = [route(f"{alias}->C", policy=IdentityPolicy(source_alias=alias)) for alias in "AB"]
     found = list(copies(routes, {"A": ["t"], "B": ["t"]}))
-    assert [one.writers for one in same_names(found, {})] == [("A->C (t)", "B->C (t)")]
+    assert [name.writers for name in same_names(found, {})] == [("A->C (t)", "B->C (t)")]
 
 
 def test_topics_that_a_flow_would_have_made_are_not_local() -> None:

@@ -55,7 +55,9 @@ def test_by_runs_a_group_gets_exactly_the_records_from_its_offset_on(
 ) -> None:
     found = by_runs(runs_of(records), offset)
     assert isinstance(found, Translated)
-    assert [one for one in records if one[1] >= found.offset] == [one for one in records if one[0] >= offset]
+    assert [record for record in records if record[1] >= found.offset] == [
+        record for record in records if record[0] >= offset
+    ]
 
 
 @given(copied(), st.integers(0, 2000), st.integers(1, 100))

@@ -51,7 +51,8 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
         ),
         shared=SimpleNamespace(
-            authentication=SimpleNamespace(login_rate_limiter=SimpleNamespace(braked=4)), held=SimpleNamespace(bytes=7)
+            authentication=SimpleNamespace(login_rate_limiter=SimpleNamespace(unchecked=4)),
+            held=SimpleNamespace(bytes=7),
         ),
         settings=None,
         platform=None,

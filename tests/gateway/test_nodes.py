@@ -63,9 +63,9 @@ async def test_a_new_broker_gets_an_id_and_a_listener_before_its_address_is_give
     listeners = Listeners()
     nodes = book(Allocator(), listeners)
 
-    found = await nodes.ensure([("east", 7), ("west", 7), ("east", 7)])
+    addresses = await nodes.ensure([("east", 7), ("west", 7), ("east", 7)])
 
-    assert found == {("east", 7): NodeAddress(1, "gw", 20_001), ("west", 7): NodeAddress(2, "gw", 20_002)}
+    assert addresses == {("east", 7): NodeAddress(1, "gw", 20_001), ("west", 7): NodeAddress(2, "gw", 20_002)}
     assert listeners.bound == [("east", 7, 1, 20_001), ("west", 7, 2, 20_002)]
     assert nodes.ids == {("east", 7): 1, ("west", 7): 2}
     assert nodes.broker(2) == ("west", 7)
@@ -101,10 +101,10 @@ async def test_a_node_whose_listener_cannot_be_bound_is_not_given_out() -> None:
     with pytest.raises(OSError, match="address in use"):
         await nodes.ensure([("east", 1)])
     listeners.refuse = False
-    found = await nodes.ensure([("east", 1)])
+    addresses = await nodes.ensure([("east", 1)])
 
     assert listeners.bound == [("east", 1, 1, 20_001)]
-    assert found[("east", 1)].port == 20_001
+    assert addresses[("east", 1)].port == 20_001
 
 
 def test_a_node_beyond_the_ports_says_which_setting_to_raise() -> None:

@@ -22,9 +22,9 @@ def test_all_gateways_show_a_client_the_same_address_of_a_node() -> None:
     peers = gateways("a", "b", "c")
     for client in CLIENTS:
         seen = set()
-        for asked in peers:
-            own = {("east", 1): NodeAddress(7, asked.id, asked.first_node_port + 7)}
-            seen.add(addresses(reversed(peers), asked.id, client, HOST, own)["east", 1])
+        for gateway in peers:
+            own = {("east", 1): NodeAddress(7, gateway.id, gateway.first_node_port + 7)}
+            seen.add(addresses(reversed(peers), gateway.id, client, HOST, own)["east", 1])
         assert len(seen) == 1
 
 
@@ -48,8 +48,8 @@ def test_clients_of_one_user_and_one_client_id_are_spread_by_where_they_come_fro
 
 def workers_of(name: str, count: int) -> list[GatewayRecord]:
     return [
-        one.changed(worker_of=name, host="h", node_id=5)
-        for one in gateways(*(f"{name}.{number}" for number in range(count)))
+        gateway.changed(worker_of=name, host="h", node_id=5)
+        for gateway in gateways(*(f"{name}.{number}" for number in range(count)))
     ]
 
 
@@ -59,9 +59,9 @@ def test_all_broker_connections_of_a_client_lead_to_one_worker() -> None:
     homes = set()
     for client in CLIENTS:
         seen = set()
-        for asked in peers:
-            own = {("east", n): NodeAddress(n, "h", asked.first_node_port + n) for n in (7, 8)}
-            shown = addresses(peers, asked.id, client, HOST, own)
+        for gateway in peers:
+            own = {("east", n): NodeAddress(n, "h", gateway.first_node_port + n) for n in (7, 8)}
+            shown = addresses(peers, gateway.id, client, HOST, own)
             seen |= {node.port - node.node_id for node in shown.values()}
         # Then it is shown the ports of one of them
         assert len(seen) == 1
@@ -94,9 +94,9 @@ def test_clients_of_a_zone_are_spread_over_its_gateways_and_no_others() -> None:
     assert set(homes.values()) == {"a", "b"}
     # And whatever gateway is asked, also one of the other zone, names the same
     for client, home in homes.items():
-        for asked in in_zones(*"abcd"):
-            own = {("east", 1): NodeAddress(7, asked.id, asked.first_node_port + 7)}
-            shown = addresses(in_zones(*"dcba"), asked.id, client, HOST, own, "zone-1")
+        for gateway in in_zones(*"abcd"):
+            own = {("east", 1): NodeAddress(7, gateway.id, gateway.first_node_port + 7)}
+            shown = addresses(in_zones(*"dcba"), gateway.id, client, HOST, own, "zone-1")
             assert shown["east", 1].host == home
 
 
@@ -121,5 +121,5 @@ def test_clients_whose_zone_is_not_known_are_spread_over_all_gateways() -> None:
 def test_gateways_of_a_zone_are_listed_by_it() -> None:
     lately = Lately()
     lately.see(in_zones(*"abc"), 0.0)
-    assert [one.host for one in lately.listed("zone-1")] == ["a", "b"]
-    assert [one.host for one in lately.listed()] == ["a", "b", "c"]
+    assert [address.host for address in lately.listed("zone-1")] == ["a", "b"]
+    assert [address.host for address in lately.listed()] == ["a", "b", "c"]

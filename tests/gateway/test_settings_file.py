@@ -32,11 +32,13 @@ def written(folder: Path, document: Any) -> Path:
 
 
 def test_a_file_has_the_platforms_types_within_its_bounds() -> None:
-    assert {name: kind.most for name, kind in TYPES.items()} == {n: kind.most for n, kind in OF_THE_PLATFORM.items()}
-    found = parse(GOOD)
-    assert found.user_rate == {"*": 20, "alice": 200}
-    assert found.most_queued("east", 500) == 50
-    assert found.most_queued("west", 500) == 500
+    assert {name: kind.maximum for name, kind in TYPES.items()} == {
+        n: kind.maximum for n, kind in OF_THE_PLATFORM.items()
+    }
+    settings = parse(GOOD)
+    assert settings.user_rate == {"*": 20, "alice": 200}
+    assert settings.most_queued("east", 500) == 50
+    assert settings.most_queued("west", 500) == 500
 
 
 def test_addresses_are_normalised() -> None:

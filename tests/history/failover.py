@@ -23,8 +23,8 @@ LOSS = ForcedLoss(
         writer="west",
         partitions={
             0: (
-                Extent(cluster="west", start=0, end=MIRRORED, base=1, term=0, copied=True),
-                Extent(cluster="west", start=CUT, base=8, term=1),
+                Extent(cluster="west", start=0, end=MIRRORED, base=1, writer_epoch=0, copied=True),
+                Extent(cluster="west", start=CUT, base=8, writer_epoch=1),
             )
         },
     ),
@@ -60,10 +60,12 @@ def member() -> list[Event]:
     """It had read all of east, the record that came again too, and committed; the standby knew of the first five."""
     before: list[Event] = [given("m", 110.0 + n, n, n, "billing") for n in range(EAST_END)]
     assigned = [Assigned("m", t, ((TOPIC, 0),), "billing") for t in (109.0, 210.0)]
-    known, forgotten = (Committed("m", t, "billing", TOPIC, 0, offset) for t, offset in ((140.0, 5), (190.0, EAST_END)))
+    commit, forgotten = (
+        Committed("m", t, "billing", TOPIC, 0, offset) for t, offset in ((140.0, 5), (190.0, EAST_END))
+    )
     again = given("m", 212.0, 5, 5, "billing")
-    behind = [given("m", 213.0 + n, CUT + n, EAST_END - 1 + n, "billing") for n in range(3)]
-    return [assigned[0], *before, known, forgotten, assigned[1], again, *behind]
+    above_cut = [given("m", 213.0 + n, CUT + n, EAST_END - 1 + n, "billing") for n in range(3)]
+    return [assigned[0], *before, commit, forgotten, assigned[1], again, *above_cut]
 
 
 def recorded() -> History:

@@ -29,7 +29,7 @@ from stack.history.events import (
     encode,
     read_events,
 )
-from stack.history.history import History, HistoryCut, Stay, read_histories, stays
+from stack.history.history import History, HistoryCut, Stay, read_histories, rebuild_stays
 
 KINDS = (
     ClientStarted,
@@ -76,7 +76,7 @@ def test_a_partition_that_went_there_and_back_has_three_stays() -> None:
         HistoryCut("t", 0, 15, "west", "east", 5, 10),
         HistoryCut("t", 1, 9, "a", "b", 9, 0),
     ]
-    assert stays(cuts, "t", 0) == (Stay("east", 0, 10, 0), Stay("west", 10, 15, 0), Stay("east", 15, None, 10))
+    assert rebuild_stays(cuts, "t", 0) == (Stay("east", 0, 10, 0), Stay("west", 10, 15, 0), Stay("east", 15, None, 10))
 
 
 def client_with(role: str, times: list[float]) -> tuple[Event, ...]:

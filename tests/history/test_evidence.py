@@ -13,7 +13,7 @@ AHEAD = {("orders", 0, "east", "west"), ("orders", 1, "east", "west")}
 
 
 def crossed(opened: str | None = "2026-01-01T00:00:02.000Z", state: Any = "succeeded") -> MigrateOperation:
-    cuts = tuple(Cut(partition, start=700, base=0, term=1) for partition in range(2))
+    cuts = tuple(Cut(partition, start=700, base=0, writer_epoch=1) for partition in range(2))
     return a_migration(state=state, evidence=CrossingEvidence(opened=opened, cuts={"orders": cuts}))
 
 

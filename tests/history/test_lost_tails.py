@@ -17,17 +17,17 @@ from tests.history.world import TOPIC, rewrite
 
 def found(history: History, loss: ForcedLoss = LOSS) -> set[tuple[str, str | None]]:
     result = check(what_is_left(history, loss), complete_readers=[READER, "billing"])
-    return {(one.kind, one.value) for one in (*result.violations, *tail_violations(history, loss))}
+    return {(violation.kind, violation.value) for violation in (*result.violations, *tail_violations(history, loss))}
 
 
 def test_delivered_records_are_the_acknowledged_ones_without_the_lost_tail() -> None:
     history = recorded()
 
-    told = account(history, LOSS, READER)
+    counts = account(history, LOSS, READER)
 
-    assert (told.acknowledged, told.reported, told.lost, told.came_again, told.delivered) == (12, 4, 3, 1, 9)
-    assert told.exact
-    assert str(told) == ("12 acknowledged - 3 lost (4 reported, 1 of them written again at the copy) = 9 delivered")
+    assert (counts.acknowledged, counts.reported, counts.lost, counts.came_again, counts.delivered) == (12, 4, 3, 1, 9)
+    assert counts.exact
+    assert str(counts) == ("12 acknowledged - 3 lost (4 reported, 1 of them written again at the copy) = 9 delivered")
     assert found(history) == set()
 
 
@@ -87,8 +87,8 @@ def copied_past_the_map(history: History) -> History:
 
 
 def given_twice(history: History) -> History:
-    one = given(READER, 311.0, CUT + 1, 10)
-    return instead(history, READER, one, one, replace(one, t=311.5))
+    delivery = given(READER, 311.0, CUT + 1, 10)
+    return instead(history, READER, delivery, delivery, replace(delivery, t=311.5))
 
 
 def read_again_from_before_the_known_commit(history: History) -> History:
@@ -133,22 +133,22 @@ def test_a_planted_fault_is_found_and_named(
     ],
 )
 def test_an_account_with_a_record_too_many_or_too_few_is_not_exact(plant: Callable[[History], History]) -> None:
-    told = account(plant(recorded()), LOSS, READER)
-    assert not told.exact
-    assert "≠" in str(told)
+    counts = account(plant(recorded()), LOSS, READER)
+    assert not counts.exact
+    assert "≠" in str(counts)
 
 
 def test_a_missing_record_is_not_offset_by_a_duplicate() -> None:
-    told = account(read_from_the_tail(skipped_by_the_reader(recorded())), LOSS, READER)
-    assert told.acknowledged - told.lost == told.delivered
-    assert (told.missing, told.strange) == (("p-4",), ("p-7",))
-    assert not told.exact
+    counts = account(read_from_the_tail(skipped_by_the_reader(recorded())), LOSS, READER)
+    assert counts.acknowledged - counts.lost == counts.delivered
+    assert (counts.missing, counts.strange) == (("p-4",), ("p-7",))
+    assert not counts.exact
 
 
 @pytest.mark.parametrize("records", [3, 5, None])
 def test_a_tail_that_is_counted_wrongly_is_named(records: int | None) -> None:
-    known = LOSS.tail.partitions[0]
-    wrong = LOSS.tail.changed(partitions={0: known.changed(records=records)})
+    tail = LOSS.tail.partitions[0]
+    wrong = LOSS.tail.changed(partitions={0: tail.changed(records=records)})
 
     assert found(recorded(), replace(LOSS, tail=wrong)) == {("miscounted", None)}
 

@@ -22,7 +22,7 @@ from stack.history.events import (
     Sent,
     TransactionEnded,
 )
-from stack.history.history import History, HistoryCut, LogDump, stays
+from stack.history.history import History, HistoryCut, LogDump, rebuild_stays
 
 TOPIC = "orders"
 CLUSTERS = ("east", "west", "north")
@@ -64,7 +64,7 @@ class World:
 
     def _physical_base(self, partition: int) -> tuple[int, int]:
         """(client offset, physical offset) where the writer's stay begins."""
-        found = stays(self.cuts, TOPIC, partition)
+        found = rebuild_stays(self.cuts, TOPIC, partition)
         return (found[-1].start, found[-1].base) if found else (0, 0)
 
     def append(self, value: str, partition: int) -> int:
@@ -105,7 +105,7 @@ class World:
 
     def records(self, partition: int) -> dict[int, str]:
         """Client offset → value, over all clusters."""
-        found = stays(self.cuts, TOPIC, partition)
+        found = rebuild_stays(self.cuts, TOPIC, partition)
         if not found:
             return dict(self.logs[self.writer, partition])
         return {

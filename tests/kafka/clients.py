@@ -42,14 +42,14 @@ def live_members(
         while time.monotonic() < until:
             for consumer in consumers:
                 consumer.poll(0.05)
-            found = admin.describe_groups([group])[group]
+            description = admin.describe_groups([group])[group]
             if (
-                found.state == "Stable"
-                and len(found.members) == len(consumers)
+                description.state == "Stable"
+                and len(description.members) == len(consumers)
                 and all(c.assignment() for c in consumers)
             ):
-                return found
-        raise AssertionError(f"group {group} did not become stable: {found}")
+                return description
+        raise AssertionError(f"group {group} did not become stable: {description}")
 
     try:
         for consumer in consumers:

@@ -49,7 +49,7 @@ def copying(
 
 
 def states(job: Copying) -> set[str]:
-    return {found.state for found in job.statuses().values()}
+    return {status.state for status in job.statuses().values()}
 
 
 def all_are(job: Copying, state: str) -> bool:
@@ -58,7 +58,7 @@ def all_are(job: Copying, state: str) -> bool:
 
 def caught_up(job: Copying, ends: Mapping[Partition, int]) -> bool:
     found = job.statuses().items()
-    return all(one.state == "copying" and one.has(ends[id_.topic, id_.partition]) for id_, one in found)
+    return all(status.state == "copying" and status.has(ends[id_.topic, id_.partition]) for id_, status in found)
 
 
 def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: float = 180) -> None:
@@ -71,9 +71,9 @@ def wait_until(true: Callable[[], bool], why: Callable[[], object], seconds: flo
 def stopped(job: Copying, words: str, seconds: float = 120) -> CopyStatus:
     """Waits until the only partition of the job has stopped, for this reason."""
     wait_until(lambda: states(job) == {"stopped"}, job.statuses, seconds)
-    (found,) = job.statuses().values()
-    assert words in found.reason, found.reason
-    return found
+    (status,) = job.statuses().values()
+    assert words in status.reason, status.reason
+    return status
 
 
 def content(base: Settings, topic: str, partition: int = 0) -> list[tuple[object, ...]]:

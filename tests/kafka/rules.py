@@ -37,4 +37,4 @@ def synced(store: MemoryStore, east: Admin, west: Admin, copies: bool = True) ->
 
 
 def of(admin: Admin, prefix: str) -> set[TopicAcl]:
-    return {one for one in admin.access_rules() or () if one.name.startswith(prefix)}
+    return {topic_acl for topic_acl in admin.access_rules() or () if topic_acl.name.startswith(prefix)}

@@ -29,9 +29,9 @@ def test_rules_are_read_back_as_they_were_added(either: Admin, fresh: Fresh) -> 
     added = {rule(topic, READ), TopicAcl("prefixed", topic, "User:bob", "127.0.0.1", WRITE, False)}
     for _ in range(2):
         add(either, added)
-    found = either.access_rules()
-    assert found is not None
-    assert {one for one in found if one.name == topic} == added
+    rules = either.access_rules()
+    assert rules is not None
+    assert {topic_acl for topic_acl in rules if topic_acl.name == topic} == added
 
 
 def test_removed_rules_disappear_from_every_broker_and_others_stay(either: Admin, fresh: Fresh) -> None:
@@ -43,7 +43,7 @@ def test_removed_rules_disappear_from_every_broker_and_others_stay(either: Admin
         either.remove_access_rules({gone}, lambda: None)
     either.await_access_rules(gone={gone})
     # Then the other one stays
-    assert {one for one in either.access_rules() or () if one.name == topic} == {kept}
+    assert {topic_acl for topic_acl in either.access_rules() or () if topic_acl.name == topic} == {kept}
 
 
 def test_super_user_is_detected_by_a_deny_rule_without_effect(
@@ -80,12 +80,12 @@ def test_mirror_copies_rights_and_denies_all_writers_of_its_copy(
         rule(topic, DESCRIBE_CONFIGS, "User:bob"),
         *guard(topic),
     }
-    assert len([one for one in first.changes if one.what == "rights"]) == 7
-    assert [one for one in second.changes if one.what == "rights"] == []
+    assert len([change for change in first.changes if change.what == "rights"]) == 7
+    assert [change for change in second.changes if change.what == "rights"] == []
     # And a right that only the standby gives is reported
     add(west, {rule(topic, READ, "User:eve")})
     third = synced(store, east, west)
-    (told,) = [one.reason for one in third.findings if one.what == "rights"]
+    (told,) = [finding.reason for finding in third.findings if finding.what == "rights"]
     assert told.startswith("User:eve may READ it in west only.")
     # And brokers refuse writers until the guard is removed
     assert error_of_writing(running, "west", topic) == KafkaError.TOPIC_AUTHORIZATION_FAILED
@@ -119,7 +119,9 @@ def test_foreign_deny_rule_is_reported_and_kept(east: Admin, west: Admin, fresh:
     add(west, [guard(topic)[1]])
     store = MemoryStore()
     mirrored(store, topic)
-    found = synced(store, east, west)
-    assert any("a rule that is no guard" in one.reason for one in found.findings if one.about == f"topic {topic}")
+    sync = synced(store, east, west)
+    assert any(
+        "a rule that is no guard" in finding.reason for finding in sync.findings if finding.about == f"topic {topic}"
+    )
     assert remove_guards(west, west.access_rules(), [topic], lambda: None) == []
     assert of(west, topic) == {guard(topic)[1]}

@@ -27,7 +27,7 @@ def test_buffer_with_a_view_is_not_reused(steps: list[tuple[str, int]], kept_byt
     rooms, views = BufferPool(kept_bytes), list[tuple[memoryview, int]]()
     for number, (what, argument) in enumerate(steps, start=1):
         if what == "take":
-            taken = rooms.take(argument)
+            taken = rooms.allocate(argument)
             assert len(taken) == argument
             taken[:] = bytes([number]) * argument
             views.append((taken, number))
@@ -47,54 +47,54 @@ def test_buffer_with_a_view_is_not_reused(steps: list[tuple[str, int]], kept_byt
 def test_fitting_answer_gets_no_larger_buffer(earlier: list[int], room_bytes: int) -> None:
     rooms = BufferPool(64 << 20)
     for size in earlier:
-        rooms.take(size)
+        rooms.allocate(size)
     size = fitting(room_bytes)
     assert 0 < size <= room_bytes
     # Then it needs no buffer, or one within the limit
-    assert size <= SHORT_BYTES or len(owner(rooms.take(size))) <= room_bytes
+    assert size <= SHORT_BYTES or len(owner(rooms.allocate(size))) <= room_bytes
 
 
 def test_number_of_kept_buffers_is_bounded() -> None:
     rooms = BufferPool(64 << 20)
-    views = [rooms.take(65 * KIB) for _ in range(100)]
+    views = [rooms.allocate(65 * KIB) for _ in range(100)]
     assert len(rooms._rooms) == 32
     # When free ones of another size take their places
     views.clear()
-    rooms.take(300 * KIB)
+    rooms.allocate(300 * KIB)
     assert len(rooms._rooms) == 32
 
 
 def test_buffer_without_views_is_reused() -> None:
     rooms = BufferPool(64 << 20)
-    view = rooms.take(200 * KIB)
+    view = rooms.allocate(200 * KIB)
     first, part = id(view.obj), view[5:9]
     del view
-    other = rooms.take(200 * KIB)
+    other = rooms.allocate(200 * KIB)
     assert id(other.obj) != first
     del part
-    assert id(rooms.take(190 * KIB).obj) == first
+    assert id(rooms.allocate(190 * KIB).obj) == first
 
 
 def test_short_answer_does_not_take_a_long_buffer() -> None:
     rooms = BufferPool(64 << 20)
-    rooms.take(8000 * KIB)
-    assert len(owner(rooms.take(100 * KIB))) < 200 * KIB
-    assert len(owner(rooms.take(7200 * KIB))) == 8000 * KIB
+    rooms.allocate(8000 * KIB)
+    assert len(owner(rooms.allocate(100 * KIB))) < 200 * KIB
+    assert len(owner(rooms.allocate(7200 * KIB))) == 8000 * KIB
 
 
 def test_buffers_above_the_limit_are_new_and_the_least_recently_used_goes_first() -> None:
     # Given room for three, all of which are in use
     rooms = BufferPool(3 * 128 * KIB)
-    views = [rooms.take(128 * KIB) for _ in range(3)]
+    views = [rooms.allocate(128 * KIB) for _ in range(3)]
     # Then a fourth is not kept
-    rooms.take(128 * KIB)
+    rooms.allocate(128 * KIB)
     assert len(rooms._rooms) == 3
     # When the second and the third are free, and a longer one is taken
     second, third = (id(view.obj) for view in views[1:])
     del views[1:]
-    views.append(rooms.take(128 * KIB))
+    views.append(rooms.allocate(128 * KIB))
     assert id(views[-1].obj) == second
-    views.append(rooms.take(32 * KIB))
+    views.append(rooms.allocate(32 * KIB))
     # Then the one that was not used since has made room for it
     assert third not in {id(room) for room in rooms._rooms}
     assert sum(map(len, rooms._rooms)) <= 3 * 128 * KIB
@@ -102,7 +102,7 @@ def test_buffers_above_the_limit_are_new_and_the_least_recently_used_goes_first(
 
 def test_lower_limit_frees_unused_buffers_only() -> None:
     rooms = BufferPool(1000 * KIB)
-    views = [rooms.take(256 * KIB) for _ in range(3)]
+    views = [rooms.allocate(256 * KIB) for _ in range(3)]
     del views[:2]
     rooms.keep(300 * KIB)
     assert [id(room) for room in rooms._rooms] == [id(views[0].obj)]

@@ -34,7 +34,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize("compacted", [NEITHER, Compacted(True, True)])
-def test_range_is_cut_short_at_the_byte_limit_and_reports_what_was_compared(compacted: Compacted) -> None:
+def test_a_range_is_cut_short_at_the_byte_limit_and_reports_its_compared_part(compacted: Compacted) -> None:
     # Given a copy that is equal, of a hundred batches
     log = single([Record.of(n, MS + n, b"k%d" % n, b"value %03d" % n) for n in range(COUNT)])
     source, target = cast(Admin, Cluster(log)), cast(Admin, Cluster(log))
@@ -42,10 +42,10 @@ def test_range_is_cut_short_at_the_byte_limit_and_reports_what_was_compared(comp
     (span,) = ranges(CopyMap.of(progress), 0, COUNT, 1 << 40)
     size = sum(map(len, log.data)) // COUNT
     # When it may read as much as ten of them take, in both logs
-    found = compare(source, target, ("orders", 0), span, compacted, most_bytes=20 * size)
+    comparison = compare(source, target, ("orders", 0), span, compacted, most_bytes=20 * size)
     # Then that many are compared, and the rest is not judged
-    assert (found.first, found.cut_short) == (None, True)
-    assert 8 <= found.compared <= 12
+    assert (comparison.first, comparison.cut_short) == (None, True)
+    assert 8 <= comparison.compared <= 12
     # And all of them with a higher limit, or without one
     for most in (None, 10 * COUNT * size):
         whole = compare(source, target, ("orders", 0), span, compacted, most_bytes=most)

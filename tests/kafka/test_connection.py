@@ -92,7 +92,7 @@ def test_an_api_or_version_that_the_broker_lacks_is_named() -> None:
         with pytest.raises(UnsupportedByClusterError, match="does not offer DESCRIBE_PRODUCERS"):
             connection.version(ApiKey.DESCRIBE_PRODUCERS)
         with pytest.raises(UnsupportedByClusterError, match="METADATA 0 to 5"):
-            connection.version(ApiKey.METADATA, most=-1)
+            connection.version(ApiKey.METADATA, max_version=-1)
 
 
 def test_a_listener_without_plain_is_refused_with_the_mechanisms_it_offers() -> None:

@@ -106,7 +106,7 @@ def test_repeated_takeovers_copy_each_record_once(
                 wait_until(partial(caught_up, newer, ends), newer.statuses)
                 # Then the older one has stopped, with the reason
                 wait_until(partial(all_are, older, "stopped"), older.statuses)
-                assert all("taken it over" in found.reason for found in older.statuses().values())
+                assert all("taken it over" in status.reason for status in older.statuses().values())
     # And every record is in the copy once, at its offset
     for partition in range(2):
         assert content(there, name, partition) == content(here, name, partition)
@@ -139,16 +139,16 @@ def test_partitions_are_added_dropped_and_renewed_without_loss(
                 job.add(copies, {})
                 job.drop([copies[0].id])
         wait_until(lambda: job.statuses().keys() == {copies[1].id, copies[2].id}, job.statuses)
-        wait_until(lambda: all(one.has(160) for one in job.statuses().values()), job.statuses)
-        found = job.statuses()[copies[2].id]
-        assert (found.lag_records, found.lag_ms) == (0, 0)
-        assert found.copied_bytes > 160
+        wait_until(lambda: all(copy_status.has(160) for copy_status in job.statuses().values()), job.statuses)
+        status = job.statuses()[copies[2].id]
+        assert (status.lag_records, status.lag_ms) == (0, 0)
+        assert status.copied_bytes > 160
         assert job.work.copied_records >= 160 * 2
-        assert job.work.copied_bytes > found.copied_bytes
+        assert job.work.copied_bytes > status.copied_bytes
         assert job.work.takeovers > 3
         job.add(copies, {})
         wait_until(lambda: len(job.statuses()) == 3, job.statuses)
-        wait_until(lambda: all(one.has(160) for one in job.statuses().values()), job.statuses)
+        wait_until(lambda: all(copy_status.has(160) for copy_status in job.statuses().values()), job.statuses)
     # Then everything is there once
     for partition in range(3):
         assert content(there, name, partition) == content(here, name, partition)
@@ -214,25 +214,25 @@ def test_rate_limit_is_kept_and_lag_is_reported(east: Admin, west: Admin, here: 
         job.limit(None, {("east-west", name): 500_000})
         job.add([copy_of(name)], {})
         begun, id_ = time.monotonic(), copy_of(name).id
-        wait_until(lambda: any((one.lag_ms or 0) > 0 for one in job.statuses().values()), job.statuses)
-        (found,) = job.statuses().values()
-        assert found.lag_ms is not None
-        assert found.lag_ms % 10_000 == 0
-        assert found.lag_ms <= 300_000
+        wait_until(lambda: any((copy_status.lag_ms or 0) > 0 for copy_status in job.statuses().values()), job.statuses)
+        (status,) = job.statuses().values()
+        assert status.lag_ms is not None
+        assert status.lag_ms % 10_000 == 0
+        assert status.lag_ms <= 300_000
         # And reports the bytes left, and an RPO that covers all records since the beginning
         wait_until(lambda: job.statuses()[id_].has(1) and not job.statuses()[id_].has(30), job.statuses)
-        found = job.statuses()[id_]
-        assert found.lag_bytes is not None
-        assert found.lag_bytes == pytest.approx(100_000 * (found.lag_records or 0), rel=0.5)
+        status = job.statuses()[id_]
+        assert status.lag_bytes is not None
+        assert status.lag_bytes == pytest.approx(100_000 * (status.lag_records or 0), rel=0.5)
         wait_until(lambda: caught_up(job, {(name, 0): 30}), job.statuses)
         # Then it takes its time: all but the last answer, which has a megabyte at most
         took_s = time.monotonic() - begun
         assert took_s > 3.0
-        (found,) = job.statuses().values()
-        assert (found.lag_ms, found.lag_bytes) == (0, 0)
+        (status,) = job.statuses().values()
+        assert (status.lag_ms, status.lag_bytes) == (0, 0)
         # And nothing is left to lose except records written since the last answer of the source
         wait_until(lambda: (job.statuses()[id_].rpo_s or 9) < 1, job.statuses)
-        assert 1_500_000 / took_s < found.bytes_s < 1_000_000
+        assert 1_500_000 / took_s < status.bytes_s < 1_000_000
 
 
 def test_idle_copy_writes_its_progress_so_that_no_intents_are_left(

@@ -17,7 +17,7 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.takeover import TakenOver
 from ha_core.kafka.verifying import Coverage, compare, plan
 from ha_core.model import Mirror
-from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
+from ha_core.model.extent import Extents, Hole, Location, check, identity, locate
 from ha_core.plan.mirror.standby import switched
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import (
@@ -57,16 +57,16 @@ def placed(base: Settings, topic: str, partition: int = 0) -> dict[int, Record]:
     """Offset → the record that a consumer reads there, ascending."""
     consumer = Consumer({**base, "group.id": "reads", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
-    found: dict[int, Record] = {}
+    records: dict[int, Record] = {}
     try:
         while True:
             message = consumer.poll(20)
             assert message is not None
             if message.error():
-                return found
+                return records
             stamped, ms = message.timestamp()
             _, _, offset = place_of(message)
-            found[offset] = Record(message.key(), message.value(), message.headers(), ms, stamped)
+            records[offset] = Record(message.key(), message.value(), message.headers(), ms, stamped)
     finally:
         consumer.close()
 
@@ -75,11 +75,11 @@ def require_equal(east: Admin, west: Admin, topic: str) -> int:
     """`verify` finds no difference in all records; returns how many it counts as gone in the source."""
     mirror = Mirror.of(topic, "east", "west", "east-west", "2026-01-01T00:00:00Z", "test")
     gone = 0
-    for one in plan(east, west, mirror.changed(log=LOG, log_partitions=LOG_PARTITIONS), Coverage()):
-        found = [compare(east, west, (topic, one.partition), span, one.compacted) for span in one.ranges]
-        assert (one.damage, one.behind, [each.first for each in found if each.first]) == (None, 0, [])
-        assert sum(each.compared for each in found) > 0
-        gone += one.gone_in_source + sum(each.gone_in_source for each in found)
+    for ranges in plan(east, west, mirror.changed(log=LOG, log_partitions=LOG_PARTITIONS), Coverage()):
+        comparisons = [compare(east, west, (topic, ranges.partition), span, ranges.compacted) for span in ranges.ranges]
+        assert (ranges.damage, ranges.not_copied, [each.first for each in comparisons if each.first]) == (None, 0, [])
+        assert sum(each.compared for each in comparisons) > 0
+        gone += ranges.gone_in_source + sum(each.gone_in_source for each in comparisons)
     return gone
 
 
@@ -98,7 +98,7 @@ def require_led_right(extents: Extents, source: Mapping[int, Record], copied: Ma
     for offset in range(end):
         found = locate(extents, offset)
         if offset in source:
-            assert isinstance(found, Place), offset
+            assert isinstance(found, Location), offset
             assert (found.extent.cluster, copied[found.physical].said) == ("west", source[offset].said)
         else:
             assert isinstance(found, Hole), offset
@@ -127,10 +127,10 @@ def test_log_append_times_of_the_source_are_kept_in_the_copy(
     # Then each record has the time that its broker gave it
     for partition in range(len(codecs)):
         source, copied = placed(here, name, partition), placed(there, name, partition)
-        assert [one.said for one in copied.values()] == [one.said for one in source.values()]
-        assert {one.stamped for one in source.values()} == {TIMESTAMP_LOG_APPEND_TIME}
-        assert {one.stamped for one in copied.values()} == {TIMESTAMP_CREATE_TIME}
-        times = [one.ms for one in copied.values()]
+        assert [record.said for record in copied.values()] == [record.said for record in source.values()]
+        assert {record.stamped for record in source.values()} == {TIMESTAMP_LOG_APPEND_TIME}
+        assert {record.stamped for record in copied.values()} == {TIMESTAMP_CREATE_TIME}
+        times = [record.ms for record in copied.values()]
         assert began_ms <= times[0] < times[-1]
         require_led_right(switched_map(east, west, name, partition), source, copied, 35)
     assert require_equal(east, west, name) == 0
@@ -175,10 +175,10 @@ def test_a_topic_that_was_compacted_before_it_is_copied_keeps_its_records_and_it
     # Then the copy has the remaining records, each reachable after a switch, and no others
     for partition in turns:
         left, copied = placed(here, name, partition), placed(there, name, partition)
-        said = [one.said for one in copied.values()]
-        assert [one.said for one in before[partition].values() if one.said in said] == said
+        said = [record.said for record in copied.values()]
+        assert [record.said for record in before[partition].values() if record.said in said] == said
         assert set(left) <= set(before[partition])
-        kept = {offset: one for offset, one in before[partition].items() if one.said in said}
+        kept = {offset: record for offset, record in before[partition].items() if record.said in said}
         assert set(left) <= set(kept)
         assert len(kept) < ends[name, partition] - 10
         require_led_right(switched_map(east, west, name, partition), kept, copied, ends[name, partition])
@@ -213,7 +213,7 @@ def test_a_source_that_starts_above_0_is_copied_from_there(
     # Then the copy has the remaining records at their client offsets, above a hole
     source, copied = placed(here, name), placed(there, name)
     assert list(source) == list(range(start, 105))
-    assert [one.said for one in copied.values()] == [one.said for one in source.values()]
+    assert [record.said for record in copied.values()] == [record.said for record in source.values()]
     require_led_right(switched_map(east, west, name), source, copied, 105)
     assert require_equal(east, west, name) == 0
 
@@ -232,7 +232,7 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
             wait_until(partial(caught_up, job, {(name, 0): reached}), job.statuses)
     # Then the copy has them all, at their client offsets
     copied = placed(there, name)
-    assert [one.said for one in copied.values()] == [one.said for one in source.values()]
+    assert [record.said for record in copied.values()] == [record.said for record in source.values()]
     require_led_right(switched_map(east, west, name), source, copied, 110)
     assert require_equal(east, west, name) == 105
 
@@ -240,7 +240,7 @@ def test_records_deleted_below_the_position_of_a_copier_stay_in_the_copy_and_it_
 def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_number(
     east: Admin, west: Admin, here: Settings, there: Settings, name: str
 ) -> None:
-    # Given a copier held back far behind by a limit
+    # Given a copier held back by a limit, so that it lags far
     client = Client({**here, "linger.ms": 0})
     for number in range(60):
         client.produce(name, bytes([number]) * 20_000, partition=0)
@@ -249,13 +249,15 @@ def test_records_deleted_above_the_position_of_a_copier_stop_it_with_their_numbe
     with copying(east, west, []) as job:
         job.limit(None, {("east-west", name): 20_000})
         job.add([copy_of(name)], {})
-        wait_until(lambda: any(one.has(1) and not one.has(155) for one in job.statuses().values()), job.statuses)
+        wait_until(
+            lambda: any(status.has(1) and not status.has(155) for status in job.statuses().values()), job.statuses
+        )
         # When records are deleted that it has not copied
         delete_records(here, name, 158)
         # Then it stops, and reports how many it cannot copy any more
         reason = stopped(job, "retention has overtaken the copy").reason
     # And nothing was appended above the gap, which would hide it
     copied = placed(there, name)
-    assert [one.said for one in copied.values()] == [source[offset].said for offset in range(len(copied))]
+    assert [record.said for record in copied.values()] == [source[offset].said for offset in range(len(copied))]
     assert f"begins at 158, and offset {len(copied)} would be copied next" in reason
     assert f"{158 - len(copied)} offsets are lost to it" in reason

@@ -92,7 +92,7 @@ def test_copy_with_a_dead_leader_is_taken_over_and_continues(
 
 def reached(job: Copying, ends: Mapping[Partition, int]) -> bool:
     """True in any state of its partitions."""
-    return all(found.has(ends[one.topic, one.partition]) for one, found in job.statuses().items())
+    return all(status.has(ends[copy.topic, copy.partition]) for copy, status in job.statuses().items())
 
 
 def test_stalled_source_broker_delays_its_own_partitions_only(
@@ -114,12 +114,12 @@ def test_stalled_source_broker_delays_its_own_partitions_only(
                 for partition in (0, 2):
                     produce(there, name, 10, partition=partition)
                 begun = time.monotonic()
-                end = ({one.partition: found.source for one, found in job.statuses().items()}[0] or 0) // 10 * 10
+                end = ({copy.partition: status.source for copy, status in job.statuses().items()}[0] or 0) // 10 * 10
                 ends = {(name, 0): end, (name, 1): 10, (name, 2): end}
                 wait_until(partial(reached, job, ends), job.statuses)
                 assert time.monotonic() - begun < 20  # of 30 s that a request may take
             others = [copy_of(name, 0).id, copy_of(name, 2).id]
-            wait_until(lambda: all(job.statuses()[one].has(60) for one in others), job.statuses, 20)
+            wait_until(lambda: all(job.statuses()[copy].has(60) for copy in others), job.statuses, 20)
         produce(there, name, 10, partition=1)
         wait_until(lambda: job.statuses()[copy_of(name, 1).id].has(20), job.statuses)
 
@@ -143,7 +143,7 @@ def test_stalled_target_broker_delays_its_own_partitions_only(
             for partition in range(3):
                 produce(here, name, 10, partition=partition)
             # Then the others continue, once the cluster has other leaders
-            wait_until(lambda: all(job.statuses()[one].has(20) for one in others), job.statuses)
+            wait_until(lambda: all(job.statuses()[copy].has(20) for copy in others), job.statuses)
             assert not job.statuses()[copies[1].id].has(20)
         wait_until(lambda: caught_up(job, {(name, partition): 20 for partition in range(3)}), job.statuses)
     for partition in range(3):

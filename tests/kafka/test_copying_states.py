@@ -42,46 +42,46 @@ def test_pauses_grow_after_the_first_failure() -> None:
 
 def test_lag_is_the_time_between_copied_and_newest_known_records() -> None:
     # Given a partition without any facts
-    one = lane()
-    assert one.status(1.0, NOW_MS).lag_ms is None
+    copy_lane = lane()
+    assert copy_lane.status(1.0, NOW_MS).lag_ms is None
     # When a record of several is copied, and the source says that it has newer ones
-    one.ends, one.newest_ms = SourceEnds(8, 8), MS + 60_000
-    one.partition.fetched(bytearray(records(0, range(3)) + records(3, range(3))))
-    one.partition.noted()
-    one.partition.appended(0)
-    found = one.status(1.0, NOW_MS)
-    assert (found.lag_records, found.lag_ms) == (5, 60_000 - 6)
+    copy_lane.ends, copy_lane.newest_ms = SourceEnds(8, 8), MS + 60_000
+    copy_lane.partition.fetched(bytearray(records(0, range(3)) + records(3, range(3))))
+    copy_lane.partition.noted()
+    copy_lane.partition.appended(0)
+    status = copy_lane.status(1.0, NOW_MS)
+    assert (status.lag_records, status.lag_ms) == (5, 60_000 - 6)
     # Then it lags until all of it is copied
-    one.partition.appended(3)
-    one.partition.fetched(bytearray(records(6, range(2))))
-    one.partition.noted()
-    one.partition.appended(6)
-    assert one.status(1.0, NOW_MS)[:5] == ("copying", 8, (8, 8), "", 0)
+    copy_lane.partition.appended(3)
+    copy_lane.partition.fetched(bytearray(records(6, range(2))))
+    copy_lane.partition.noted()
+    copy_lane.partition.appended(6)
+    assert copy_lane.status(1.0, NOW_MS)[:5] == ("copying", 8, (8, 8), "", 0)
 
 
 def test_records_above_an_open_transaction_count_as_lag() -> None:
     # Given a source without more to copy, and 20 records above an open transaction
-    one = lane()
-    one.hear(SourceEnds(0, 0), asked_at=10.0)
-    one.hear(SourceEnds(0, 20), asked_at=12.0)
+    copy_lane = lane()
+    copy_lane.hear(SourceEnds(0, 0), asked_at=10.0)
+    copy_lane.hear(SourceEnds(0, 20), asked_at=12.0)
     # When its status is read 30 s later
-    found = one.status(14.0, NOW_MS)
+    status = copy_lane.status(14.0, NOW_MS)
     # Then they count as possible loss while they exist, but cannot be copied
-    assert (found.lag_records, found.to_copy, found.lag_ms, found.rpo_s) == (20, 0, 4_000, 4.0)
-    assert not one.lags
+    assert (status.lag_records, status.to_copy, status.lag_ms, status.rpo_s) == (20, 0, 4_000, 4.0)
+    assert not copy_lane.lags
 
 
 def test_rpo_counts_from_now_until_a_copier_reaches_an_end() -> None:
     # Given a backlog written within a second, of which the first record is copied
-    one = lane()
-    one.partition.fetched(bytearray(records(0, range(1))))
-    one.partition.noted()
-    one.partition.appended(0)
-    one.newest_ms = MS + 1_000
-    one.hear(SourceEnds(100, 100), asked_at=5.0)
+    copy_lane = lane()
+    copy_lane.partition.fetched(bytearray(records(0, range(1))))
+    copy_lane.partition.noted()
+    copy_lane.partition.appended(0)
+    copy_lane.newest_ms = MS + 1_000
+    copy_lane.hear(SourceEnds(100, 100), asked_at=5.0)
     # Then missing records are as old as their timestamps say, and at least as old as their first sight
-    assert one.status(5.0, MS + 40_000).rpo_s == 40.0
-    assert one.status(50.0, MS).rpo_s == 45.0
+    assert copy_lane.status(5.0, MS + 40_000).rpo_s == 40.0
+    assert copy_lane.status(50.0, MS).rpo_s == 45.0
     # And no RPO is reported if no record is copied
     other = lane()
     other.hear(SourceEnds(100, 100), asked_at=5.0)
@@ -89,70 +89,76 @@ def test_rpo_counts_from_now_until_a_copier_reaches_an_end() -> None:
 
 
 def test_lag_grows_while_the_source_is_silent() -> None:
-    one = lane()
-    one.hear(SourceEnds(0, 0), asked_at=10.0)
-    one.trouble = "it has no leader"
-    assert one.status(10.5, NOW_MS).unheard_s is None
-    found = one.status(610.0, NOW_MS)
-    assert (found.lag_records, found.lag_ms, found.unheard_s) == (0, 600_000, 600.0)
+    copy_lane = lane()
+    copy_lane.hear(SourceEnds(0, 0), asked_at=10.0)
+    copy_lane.trouble = "it has no leader"
+    assert copy_lane.status(10.5, NOW_MS).unheard_s is None
+    status = copy_lane.status(610.0, NOW_MS)
+    assert (status.lag_records, status.lag_ms, status.unheard_s) == (0, 600_000, 600.0)
 
 
 @pytest.mark.parametrize("state", [StoppedCopy("why"), AwaitingTakeover("why", 0.0)])
 def test_lag_of_an_uncopied_partition_is_unknown(state: StoppedCopy | AwaitingTakeover) -> None:
-    behind = LagTracker()
-    assert not_copied(state, behind, 100.0).rpo_s is None
-    behind.saw(40.0, end=5, copied=5)
-    found = not_copied(state, behind, 100.0)
-    assert (found.source, found.ends, found.lag_records, found.to_copy, found.rpo_s) == (None, None, None, None, 60.0)
-    assert not found.has(0)
-    assert not found.within(1_000_000)
+    lag_tracker = LagTracker()
+    assert not_copied(state, lag_tracker, 100.0).rpo_s is None
+    lag_tracker.saw(40.0, end=5, copied=5)
+    status = not_copied(state, lag_tracker, 100.0)
+    assert (status.source, status.ends, status.lag_records, status.to_copy, status.rpo_s) == (
+        None,
+        None,
+        None,
+        None,
+        60.0,
+    )
+    assert not status.has(0)
+    assert not status.within(1_000_000)
 
 
 def test_silent_source_means_waiting_with_the_last_figures() -> None:
-    one = lane()
-    one.ends, one.trouble = SourceEnds(8, 8), "it has no leader"
-    assert one.status(1.0, NOW_MS)[:4] == ("waiting", 0, (8, 8), "it has no leader")
+    copy_lane = lane()
+    copy_lane.ends, copy_lane.trouble = SourceEnds(8, 8), "it has no leader"
+    assert copy_lane.status(1.0, NOW_MS)[:4] == ("waiting", 0, (8, 8), "it has no leader")
 
 
 def test_coverage_has_the_newest_runs_and_whether_the_copy_is_near() -> None:
     # Given a copy with a gap in its source, and a source that has shown much newer records
-    one = lane()
-    one.ends, one.newest_ms = SourceEnds(9, 9), MS + 60_000
+    copy_lane = lane()
+    copy_lane.ends, copy_lane.newest_ms = SourceEnds(9, 9), MS + 60_000
     for first in (0, 5):
-        one.partition.fetched(bytearray(records(first, range(3))))
-        one.partition.noted()
-        one.partition.appended(0 if not first else 3)
+        copy_lane.partition.fetched(bytearray(records(first, range(3))))
+        copy_lane.partition.noted()
+        copy_lane.partition.appended(0 if not first else 3)
     # Then its runs are reported, and that readers should not wait for it
-    one.source_start = 2
-    assert one.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)), 2)
-    assert one.known(1, 1.0, NOW_MS).runs == (Run(5, 3, 3),)
+    copy_lane.source_start = 2
+    assert copy_lane.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)), 2)
+    assert copy_lane.known(1, 1.0, NOW_MS).runs == (Run(5, 3, 3),)
     # When the source has nothing newer
-    one.ends = SourceEnds(8, 8)
-    assert one.known(1, 1.0, NOW_MS).level
+    copy_lane.ends = SourceEnds(8, 8)
+    assert copy_lane.known(1, 1.0, NOW_MS).level
     # And when the source falls silent
-    one.trouble = "it has no leader"
-    assert not one.known(1, 1.0, NOW_MS).level
+    copy_lane.trouble = "it has no leader"
+    assert not copy_lane.known(1, 1.0, NOW_MS).level
 
 
 def test_successor_reads_the_copy_log_from_the_oldest_relevant_note() -> None:
-    one = lane()
-    one.noted_at.extend([(0, 100), (1, 105), (2, 107)])
-    one.recorded_as(Progress(Writer(7, 0), 0, 0, number=0), 110, 1.0)
-    assert one.since == 105
-    one.recorded_as(Progress(Writer(7, 0), 0, 0, number=2), 120, 1.0)
-    assert one.since == 120
+    copy_lane = lane()
+    copy_lane.noted_at.extend([(0, 100), (1, 105), (2, 107)])
+    copy_lane.recorded_as(Progress(Writer(7, 0), 0, 0, number=0), 110, 1.0)
+    assert copy_lane.since == 105
+    copy_lane.recorded_as(Progress(Writer(7, 0), 0, 0, number=2), 120, 1.0)
+    assert copy_lane.since == 120
 
 
 def batch(newest_ms: int) -> Claimed:
     return Claimed((), memoryview(b""), newest_ms)
 
 
-def sent_before_an_answer(one: CopyLane, *newest_ms: int) -> int:
+def sent_before_an_answer(copy_lane: CopyLane, *newest_ms: int) -> int:
     """Number of these batches in flight at once."""
-    one.to_append.extend(map(batch, newest_ms))
-    while one.may_append(MS):
-        one.appending.append(one.to_append.popleft().newest_ms)
-    return len(one.appending)
+    copy_lane.to_append.extend(map(batch, newest_ms))
+    while copy_lane.may_append(MS):
+        copy_lane.appending.append(copy_lane.to_append.popleft().newest_ms)
+    return len(copy_lane.appending)
 
 
 def test_recent_batches_are_in_flight_up_to_the_brokers_limit() -> None:
@@ -165,9 +171,9 @@ def test_old_batch_is_in_flight_alone(old_ms: int) -> None:
     assert sent_before_an_answer(lane(), old_ms, MS) == 1
     assert sent_before_an_answer(lane(), MS, MS, old_ms, MS) == 2
     # or was appended last: the broker may refuse the first of those after it, and take the second
-    one = lane()
-    one.appended_ms = old_ms
-    assert sent_before_an_answer(one, MS, MS) == 1
-    one = lane()
-    one.appended_ms = MS
-    assert sent_before_an_answer(one, MS, MS) == 2
+    copy_lane = lane()
+    copy_lane.appended_ms = old_ms
+    assert sent_before_an_answer(copy_lane, MS, MS) == 1
+    copy_lane = lane()
+    copy_lane.appended_ms = MS
+    assert sent_before_an_answer(copy_lane, MS, MS) == 2

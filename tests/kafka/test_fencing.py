@@ -57,12 +57,12 @@ class Coordinator:
             code, self.busy = (ErrorCode.CONCURRENT_TRANSACTIONS, self.busy - 1) if self.busy else (0, 0)
             added = [
                 {
-                    "name": one["name"],
+                    "name": topic["name"],
                     "results_by_partition": [
-                        {"partition_index": at, "partition_error_code": code} for at in one["partitions"]
+                        {"partition_index": at, "partition_error_code": code} for at in topic["partitions"]
                     ],
                 }
-                for one in request["topics"]
+                for topic in request["topics"]
             ]
             self.added += not code
             return {"results_by_topic": added}

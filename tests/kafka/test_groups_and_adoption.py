@@ -79,10 +79,10 @@ def test_offsets_for_a_topic_that_does_not_exist_are_refused_by_name(either: Adm
 
 def test_a_group_that_does_not_exist_is_dead_and_cannot_be_adopted(either: Admin, fresh: Fresh) -> None:
     group = fresh("nobody")
-    found = either.describe_groups([group])[group]
-    assert (found.state, found.members) == ("Dead", ())
+    description = either.describe_groups([group])[group]
+    assert (description.state, description.members) == ("Dead", ())
     with pytest.raises(GroupNotStableError, match=f"{group} cannot be adopted while it is Dead with 0 members"):
-        adopt_group(either, found)
+        adopt_group(either, description)
 
 
 @pytest.mark.parametrize(("origin", "target"), [("east", "west"), ("west", "east")])
@@ -140,9 +140,9 @@ def test_forty_members_are_adopted_in_one_generation(either: Admin, fresh: Fresh
     group = _group(fresh("g"), 40)
     # When a group of forty members is adopted
     adopted = adopt_group(either, group)
-    found = either.describe_groups([group.name])[group.name]
+    description = either.describe_groups([group.name])[group.name]
     # Then each of them holds the assignment that it had
-    held = {member.member_id: member.assignment for member in found.members}
+    held = {member.member_id: member.assignment for member in description.members}
     assert {member.member_id: held[adopted.members[member.member_id]] for member in group.members} == {
         member.member_id: member.assignment for member in group.members
     }

@@ -76,11 +76,13 @@ def test_ordinary_copier_is_the_only_writer_until_the_switch(
         # When it is brought in sync by that account, twice
         first, second = synced(store, east, copier), synced(store, east, copier)
         # Then other writers are denied by name, also those that were added since
-        everybody_else = [guard(topic, f"User:{one.username}") for one in (ann, bob)]
-        assert {one for one in of(west, topic) if not one.allows} == {rule for one in everybody_else for rule in one}
+        everybody_else = [guard(topic, f"User:{profile.username}") for profile in (ann, bob)]
+        assert {topic_acl for topic_acl in of(west, topic) if not topic_acl.allows} == {
+            rule for one in everybody_else for rule in one
+        }
         assert rule(topic, WRITE, f"User:{bob.username}") in of(west, topic)
-        assert [one for one in first.findings if one.about == "cluster west"] == []
-        assert [one for one in second.changes if one.what == "rights"] == []
+        assert [finding for finding in first.findings if finding.about == "cluster west"] == []
+        assert [change for change in second.changes if change.what == "rights"] == []
         for account in (ann, bob):
             assert error_of_writing(running, "west", topic, account) == DENIED
         # And the copier continues
@@ -103,10 +105,10 @@ def test_first_rule_does_not_lock_out_an_ordinary_copier(
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
         # When it is brought in sync by the account that copies
-        found = synced(store, east, copier)
+        sync = synced(store, east, copier)
         # Then it gets no right, which is reported, and the copier continues
         assert of(west, topic) == set[TopicAcl]()
-        told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
+        told = " ".join(finding.reason for finding in sync.findings if finding.about == "cluster west")
         assert "the first rule there would deny it" in told
         assert "allow.everyone.if.no.acl.found" in told
         copied(running, east, copier, mirror, 1)
@@ -145,11 +147,13 @@ def test_guard_of_a_super_user_is_replaced_by_one_that_spares_the_copier(
     assert error_of_writing(running, "west", topic) == DENIED
     with Admin(clusters["west"], ordinary(running), timeout_s=20) as copier:
         # When the job that copies brings it in sync, and the operator once more
-        found = synced(store, east, copier)
+        sync = synced(store, east, copier)
         synced(store, east, west, copies=False)
         # Then only the copier is spared, which is reported
-        assert {one for one in of(west, topic) if not one.allows} == {*guard(topic, f"User:{ann.username}")}
-        assert any("Use one account, or super users" in one.reason for one in found.findings)
+        assert {topic_acl for topic_acl in of(west, topic) if not topic_acl.allows} == {
+            *guard(topic, f"User:{ann.username}")
+        }
+        assert any("Use one account, or super users" in finding.reason for finding in sync.findings)
         assert error_of_writing(running, "west", topic, ann) == DENIED
         copied(running, east, copier, mirror, 1)
 
@@ -165,10 +169,12 @@ def test_copier_whose_profile_does_not_name_a_writer_gets_no_guard_and_writes_no
     before = west.access_rules() or frozenset()
     with Admin(clusters["west"], replace(ordinary(running), principal=named), timeout_s=20) as copier:
         # When it is brought in sync by that account
-        found = synced(store, east, copier)
+        sync = synced(store, east, copier)
     # Then no rule is added but the one that tells super users, and the finding says what to write where
-    assert {one.name for one in (west.access_rules() or frozenset()) - before} <= {"switchyard-probe"}
-    (told,) = [one.reason for one in found.findings if (one.what, one.about) == ("rights", "cluster west")]
+    assert {topic_acl.name for topic_acl in (west.access_rules() or frozenset()) - before} <= {"switchyard-probe"}
+    (told,) = [
+        finding.reason for finding in sync.findings if (finding.what, finding.about) == ("rights", "cluster west")
+    ]
     assert f"brokers do not refuse {COPIER}" in told or f"brokers do not refuse User:{ann.username}" in told
     assert f"name it in the job's security profile {clusters['west'].security} (`principal: User:NAME`)" in told
     assert error_of_writing(running, "west", topic, ann) is None
@@ -184,13 +190,13 @@ def test_guards_that_a_wrong_principal_would_turn_against_the_copier_are_removed
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
     with Admin(clusters["west"], replace(ordinary(running), principal=ann.principal), timeout_s=20) as copier:
         # When it is brought in sync by that account
-        found = synced(store, east, copier)
+        sync = synced(store, east, copier)
         # Then no guard is left, which is reported with the way out, and the copier continues
         assert topic not in marked(west.access_rules() or ())
-        told = " ".join(one.reason for one in found.findings if one.about == "cluster west")
+        told = " ".join(finding.reason for finding in sync.findings if finding.about == "cluster west")
         assert f"may not write to {topic} under guards that spare {ann.principal}" in told
         assert "Correct `principal` in the job's security profile" in told
-        assert [one for one in found.changes if one.what == "rights"] == []
+        assert [change for change in sync.changes if change.what == "rights"] == []
         copied(running, east, copier, mirror, 1)
 
 
@@ -212,7 +218,7 @@ def test_new_copier_account_is_spared_instead_of_the_old_one(
         # Then the new account copies, which is reported, and the old one may not write
         assert error_of_writing(running, "west", topic) == DENIED
         copied(running, east, copier, mirror, 2)
-    assert {one for one in of(west, topic) if not one.allows} == {*guard(topic, COPIER)}
-    assert any("kept the account that copies out" in one.reason for one in first.findings)
-    assert [one for one in second.changes if one.what == "rights"] == []
-    assert [one for one in second.findings if one.about == "cluster west"] == []
+    assert {topic_acl for topic_acl in of(west, topic) if not topic_acl.allows} == {*guard(topic, COPIER)}
+    assert any("kept the account that copies out" in finding.reason for finding in first.findings)
+    assert [change for change in second.changes if change.what == "rights"] == []
+    assert [finding for finding in second.findings if finding.about == "cluster west"] == []

@@ -53,10 +53,10 @@ def test_first_and_newest_records_have_the_timestamps_of_the_log(
         deleted.result(30)
     # When they are asked for
     ends = either.ends([*((name, partition) for partition in range(4)), (stamped, 0)])
-    found = either.record_times(ends)
+    record_times = either.record_times(ends)
     # Then they are reported where the log has them
-    by_broker = found.pop((stamped, 0))
-    assert found == {
+    by_broker = record_times.pop((stamped, 0))
+    assert record_times == {
         (name, 0): RecordTimes(OLD_MS, AHEAD_MS),
         (name, 1): RecordTimes(None, None),
         (name, 2): RecordTimes(None, None),
@@ -73,10 +73,10 @@ def test_a_broker_without_max_timestamp_is_asked_for_the_first_record_only() -> 
     said = {0: (0, OLD_MS, 3), 1: (ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT, -1, -1), 2: (0, -1, -1)}
     answer = scripted(5, asked, said)
     # When record times are asked for
-    found = ask(answer, 4)
+    times = ask(answer, 4)
     # Then the first record is known where the broker reported it, and nothing else was requested.
     # The last partition has another leader by now
-    assert found == {
+    assert times == {
         ("t", 0): RecordTimes(OLD_MS, None),
         **dict.fromkeys([("t", 1), ("t", 2), ("t", 3)], RecordTimes(None, None)),
     }
@@ -86,9 +86,9 @@ def test_a_broker_without_max_timestamp_is_asked_for_the_first_record_only() -> 
 def test_a_broker_with_max_timestamp_is_asked_for_first_and_newest_record() -> None:
     asked: list[int] = []
 
-    found = ask(scripted(9, asked, {0: (0, OLD_MS, 3)}), 1)
+    times = ask(scripted(9, asked, {0: (0, OLD_MS, 3)}), 1)
 
-    assert found == {("t", 0): RecordTimes(OLD_MS, OLD_MS)}
+    assert times == {("t", 0): RecordTimes(OLD_MS, OLD_MS)}
     assert asked == [0, -3]
 
 

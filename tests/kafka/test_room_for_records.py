@@ -112,7 +112,7 @@ class Loop:
         :return: lanes of the answer.
         """
         (topic,) = self.sent.asked[line]["topics"]
-        lanes = [self.lanes[one["partition"]] for one in topic["partitions"]]
+        lanes = [self.lanes[partition["partition"]] for partition in topic["partitions"]]
         size = self.sent.asked[line]["max_bytes"] // len(lanes)
         parts = [
             {
@@ -124,7 +124,7 @@ class Loop:
         ]
         body = {"responses": [{"topic": "orders", "partitions": parts}]}
         frame = encode_response(ApiKey.FETCH, 12, 1, encode(ApiKey.FETCH, 12, "response", body))[4:]
-        room = rooms.take(len(frame))
+        room = rooms.allocate(len(frame))
         room[:] = frame
         self.sent.then.pop(line)(Answer(ApiKey.FETCH, 12, room))
         return lanes
@@ -262,7 +262,7 @@ def test_stalled_target_broker_leaves_room_for_others() -> None:
     # Then only batches for the other one are requested
     assert loop.step() == {Line(ConnectionUse.BUSY, 0): answer_bytes(50)}
     (topic,) = loop.sent.asked[Line(ConnectionUse.BUSY, 0)]["topics"]
-    assert {one["partition"] % 2 for one in topic["partitions"]} == {1}
+    assert {partition["partition"] % 2 for partition in topic["partitions"]} == {1}
 
 
 @pytest.mark.parametrize("sources", [1, 10, 500])

@@ -16,8 +16,12 @@ def test_a_profile_takes_its_password_from_a_file_beside_it(tmp_path: Path, monk
     file = tmp_path / "security.yaml"
     file.write_text("sasl: {mechanism: PLAIN, username: svc, password_file: secret}\nopen: {}\n")
     monkeypatch.setenv("SWITCHYARD_SECURITY_FILE", str(file))
-    found = load_profiles()
-    assert found == {"none": NO_SECURITY, "open": NO_SECURITY, "sasl": SecurityProfile("PLAIN", "svc", "s3cret")}
+    security_profiles = load_profiles()
+    assert security_profiles == {
+        "none": NO_SECURITY,
+        "open": NO_SECURITY,
+        "sasl": SecurityProfile("PLAIN", "svc", "s3cret"),
+    }
 
 
 def test_without_a_file_there_is_the_profile_without_a_login(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -29,15 +33,17 @@ def test_without_a_file_there_is_the_profile_without_a_login(monkeypatch: pytest
 def test_any_login_may_name_its_principal_and_hands_it_on(login: dict[str, str] | str, tmp_path: Path) -> None:
     (tmp_path / "token").write_text("abc")
     account = login if isinstance(login, dict) else {"mechanism": "OAUTHBEARER", "token_file": str(tmp_path / "token")}
-    found = profiles({"own": {**account, "principal": "User:CN=svc,O=a"}}, "there", tmp_path)["own"]
-    assert found.principal == "User:CN=svc,O=a"
-    assert profiles({"own": fields_of(found)}, "there", tmp_path)["own"] == found
+    profile = profiles({"own": {**account, "principal": "User:CN=svc,O=a"}}, "there", tmp_path)["own"]
+    assert profile.principal == "User:CN=svc,O=a"
+    assert profiles({"own": fields_of(profile)}, "there", tmp_path)["own"] == profile
 
 
 def test_the_password_is_never_shown() -> None:
-    found = profiles({"sasl": {"mechanism": "PLAIN", "username": "svc", "password": "s3cret"}}, "connection x")
-    assert "s3cret" not in repr(found)
-    assert found["sasl"].password == "s3cret"
+    security_profiles = profiles(
+        {"sasl": {"mechanism": "PLAIN", "username": "svc", "password": "s3cret"}}, "connection x"
+    )
+    assert "s3cret" not in repr(security_profiles)
+    assert security_profiles["sasl"].password == "s3cret"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +70,7 @@ def test_an_invalid_security_profile_is_named_with_the_remedy(fields: object, na
 
 
 @pytest.mark.parametrize("allowed", ["password", "password_file"])
-def test_an_error_offers_what_is_allowed_there_alone(allowed: str, tmp_path: Path) -> None:
+def test_an_error_offers_only_profiles_that_are_allowed_there(allowed: str, tmp_path: Path) -> None:
     login = {"mechanism": "PLAIN", "username": "u"}
     other = {"password": "password_file", "password_file": "password"}[allowed]
     known = ", ".join(sorted(("mechanism", "principal", "tls", "username", allowed)))

@@ -99,13 +99,13 @@ def test_records_waiting_to_be_sent_are_not_overwritten(authority: Authority, tl
             here.send(ApiKey.FETCH, {"topics": []})
             (message,) = answers(here, 1)
             entries = []
-            for one in message["responses"][0]["partitions"]:
-                assert isinstance(one["records"], memoryview)
-                buffers.add(id(one["records"].obj))
-                entries.append({"index": one["partition_index"], "records": one["records"]})
+            for partition in message["responses"][0]["partitions"]:
+                assert isinstance(partition["records"], memoryview)
+                buffers.add(id(partition["records"].obj))
+                entries.append({"index": partition["partition_index"], "records": partition["records"]})
             request = {"acks": -1, "timeout_ms": 1, "topic_data": [{"name": "orders", "partition_data": entries}]}
             there.send(ApiKey.PRODUCE, request)
-            del message, one, entries, request
+            del message, partition, entries, request
         # Then what is not sent yet is in buffers of its own
         assert len(buffers) > 5
         # When the target takes it all
@@ -140,7 +140,7 @@ def records_until_the_connection_is_lost(stream: Stream) -> Iterator[Any]:
 
 CUTS = {
     "in its size": 3,
-    "behind its size": 4,
+    "after its size": 4,
     "in its head": 9,
     "in the first records": 40_000,
     "between partitions": 4 + 40 + PART_BYTES,
@@ -175,7 +175,7 @@ def test_incomplete_answer_yields_nothing_and_frees_its_buffer(authority: Author
     # And no buffer stays in use
     del here, until
     gc.collect()
-    views = [rooms.take(PARTITIONS * PART_BYTES) for _ in range(2)]
+    views = [rooms.allocate(PARTITIONS * PART_BYTES) for _ in range(2)]
     assert len(rooms._rooms) == len(views)
 
 

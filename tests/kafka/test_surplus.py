@@ -32,12 +32,12 @@ def test_the_last_sequence_before_a_cut_is_known_wherever_in_a_batch_the_cut_fal
     second = next(state.producer_id for state in either.producers([key])[key] if state.producer_id != first)
     produce(base, name, 5)
     # Then the last sequence of each below any cut is what it had written there
-    known = [ProducerFacts(o.producer_id, o.epoch, o.last_sequence, 0) for o in either.producers([key])[key]]
+    facts = [ProducerFacts(o.producer_id, o.epoch, o.last_sequence, 0) for o in either.producers([key])[key]]
     # When surplus is read for cuts anywhere in the batches
     for cut in (0, 1, 17, 39, 40, 41, 55, 69, 70, 72, 75):
-        found = either.surplus({key: (cut, 75)})[key]
-        assert found.whole
-        last = {producer.producer_id: producer.last_sequence for producer in below_cut(known, found) or ()}
+        surplus = either.surplus({key: (cut, 75)})[key]
+        assert surplus.whole
+        last = {producer.producer_id: producer.last_sequence for producer in below_cut(facts, surplus) or ()}
         expected = {first: 39 if cut >= 40 else -1, second: 29 if cut >= 70 else -1}
         assert last == {producer: sequence for producer, sequence in expected.items() if sequence >= 0}, cut
 

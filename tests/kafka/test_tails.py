@@ -33,13 +33,13 @@ def _batch(at: int, attributes: int) -> Batch:
 
 
 def test_aborted_records_are_counted_separately_and_are_no_loss() -> None:
-    found = count(Log(), KEY, 0, 100, 100)
-    assert (found.records, found.aborted) == (70, 20)
+    counted = count(Log(), KEY, 0, 100, 100)
+    assert (counted.records, counted.aborted) == (70, 20)
 
 
 def test_records_of_a_transaction_that_has_not_ended_count_as_lost() -> None:
-    found = count(Log(last_stable=30), KEY, 0, 60, 30)
-    assert (found.records, found.aborted) == (40, 10)
+    counted = count(Log(last_stable=30), KEY, 0, 60, 30)
+    assert (counted.records, counted.aborted) == (40, 10)
 
 
 def test_a_tail_without_records_counts_nothing() -> None:

@@ -183,6 +183,8 @@ def test_profile_with_tls_is_passed_on_as_it_was_read(tmp_path: Path) -> None:
         "tls": {"tls": {"ca_file": "ca.pem"}},
         "both": {"mechanism": "PLAIN", "username": "svc", "password": "s3cret", "tls": {"certificate_file": "/a.pem"}},
     }
-    found = profiles(named, "security.yaml", tmp_path)
-    assert found["tls"] == SecurityProfile(tls=TlsFiles(ca_file=str(tmp_path / "ca.pem")))
-    assert profiles({name: fields_of(profile) for name, profile in found.items()}, "told") == found
+    security_profiles = profiles(named, "security.yaml", tmp_path)
+    assert security_profiles["tls"] == SecurityProfile(tls=TlsFiles(ca_file=str(tmp_path / "ca.pem")))
+    assert (
+        profiles({name: fields_of(profile) for name, profile in security_profiles.items()}, "told") == security_profiles
+    )

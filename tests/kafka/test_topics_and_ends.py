@@ -278,13 +278,13 @@ def test_leaders_report_the_last_sequence_of_each_producer(
     produce(base, name, 4, 0, enable_idempotence=True)
     produce(base, name, 5, 2, enable_idempotence=False)
     # When leaders are asked for their producers
-    found = either.producers([(name, 0), (name, 1), (name, 2)])
+    facts = either.producers([(name, 0), (name, 1), (name, 2)])
     # Then those with idempotence have their last sequences
-    assert sorted(state.last_sequence for state in found[name, 0]) == [3, 6]
-    assert len({state.producer_id for state in found[name, 0]}) == 2
-    assert found[name, 1] == ()
-    assert found[name, 2] == ()
-    assert {state.coordinator_epoch for state in found[name, 0]} == {-1}
+    assert sorted(state.last_sequence for state in facts[name, 0]) == [3, 6]
+    assert len({state.producer_id for state in facts[name, 0]}) == 2
+    assert facts[name, 1] == ()
+    assert facts[name, 2] == ()
+    assert {state.coordinator_epoch for state in facts[name, 0]} == {-1}
 
 
 def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_ends(
@@ -298,13 +298,13 @@ def test_a_paused_leader_is_left_out_of_topic_descriptions_and_named_by_reading_
     # When one of them stands still
     running.pause("cluster/west/3")
     try:
-        found = west.topics([name], timeout_s=4)[name]
+        description = west.topics([name], timeout_s=4)[name]
         with pytest.raises(KafkaAdminError, match="Cluster west: .*" + west.cluster.bootstrap.split(",")[2]):
             west.ends(keys, timeout_s=2)
     finally:
         running.resume("cluster/west/3")
     # Then its partitions are left out, and read again when it continues
-    assert set(found.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
+    assert set(description.ends) == {part for (_, part), leader in leaders.items() if leader != 3}
     assert len(settled_ends(west, keys)) == 6
 
 

@@ -47,8 +47,8 @@ def mirror_of(topic: str) -> Mirror:
 def verify(east: Admin, west: Admin, topic: str, records: int = 500) -> list[tuple[PartitionRanges, list[Compared]]]:
     """Results of each partition's ranges."""
     return [
-        (one, [compare(east, west, (topic, one.partition), span, one.compacted) for span in one.ranges])
-        for one in plan(east, west, mirror_of(topic), Coverage(records=records))
+        (ranges, [compare(east, west, (topic, ranges.partition), span, ranges.compacted) for span in ranges.ranges])
+        for ranges in plan(east, west, mirror_of(topic), Coverage(records=records))
     ]
 
 
@@ -120,10 +120,13 @@ def test_a_copy_of_everything_that_producers_write_is_equal_while_it_is_copied(
         # When they are compared while the copier runs
         first, second = verify(east, west, name)
     # Then all records are equal, and only batches cut by ranges are decoded
-    assert [one.first for _, found in (first, second) for one in found] == [None] * 9
-    assert [sum(one.compared for one in found) for _, found in (first, second)] == [3500 + committed, 300]
-    assert [plan.behind for plan, _ in (first, second)] == [1, 0]  # the last marker, behind which nothing came
-    assert sum(one.read for _, found in (first, second) for one in found) < 500
+    assert [comparison.first for _, comparisons in (first, second) for comparison in comparisons] == [None] * 9
+    assert [sum(comparison.compared for comparison in comparisons) for _, comparisons in (first, second)] == [
+        3500 + committed,
+        300,
+    ]
+    assert [plan.not_copied for plan, _ in (first, second)] == [1, 0]  # the last marker, behind which nothing came
+    assert sum(comparison.read for _, comparisons in (first, second) for comparison in comparisons) < 500
 
 
 def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
@@ -152,7 +155,7 @@ def test_a_copy_is_equal_at_every_moment_while_copiers_are_taken_over(
         stopped.set()
         writing.join(30)
     # Then it is equal at every look, with more records each time
-    assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
+    assert [(look.damage, [r.first for r in found if r.first]) for look, found in looks] == [(None, [])] * len(looks)
     counts = [sum(one.compared for one in found) for _, found in looks]
     assert counts == sorted(counts)
     assert counts[-1] > counts[0]
@@ -171,12 +174,12 @@ def test_records_deleted_on_either_side_are_counted(
     for base, name in ((here, names[0]), (there, names[1])):
         delete(base, name, 300)
     # Then they are no difference, and records that only the source has are missing
-    ((at_source, found),) = verify(east, west, names[0])
-    assert (at_source.gone_in_source, sum(one.compared for one in found)) == (300, 700)
+    ((at_source, comparisons),) = verify(east, west, names[0])
+    assert (at_source.gone_in_source, sum(comparison.compared for comparison in comparisons)) == (300, 700)
     ((in_copy, found_too),) = verify(east, west, names[1])
-    assert in_copy.known == Compared(gone_in_copy=299, lacking=299)  # the copy begins with a marker
-    assert sum(one.compared for one in found_too) == 701
-    assert not any(one.first or one.lacking for one in [*found, *found_too])
+    assert in_copy.before_reading == Compared(gone_in_copy=299, lacking=299)  # the copy begins with a marker
+    assert sum(comparison.compared for comparison in found_too) == 701
+    assert not any(comparison.first or comparison.lacking for comparison in [*comparisons, *found_too])
     assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
     # When all records of the copy are deleted, whose copier has noted its position
     with copying(east, west, [copy_of(names[1])]) as job:
@@ -186,7 +189,7 @@ def test_records_deleted_on_either_side_are_counted(
     # Then all its records are missing, also in a sample
     for share in (1.0, 0.01):
         (nothing,) = plan(east, west, mirror_of(names[1]), Coverage(share))
-        assert (nothing.known.lacking, nothing.of) == (1000, 0)
+        assert (nothing.before_reading.lacking, nothing.of) == (1000, 0)
     assert old_enough(east, west, names[1]) == {"a moment": True, "an hour": False, "for ever": False}
     # When the rest of the source is deleted while a range of it is read
     (seen,) = plan(east, west, mirror_of(names[0]), Coverage())
@@ -202,20 +205,20 @@ def test_uncopied_and_foreign_records_are_reported(
     name = linked(**FOR_EVER)
     produce(here, name, 20)
     ((nothing, _),) = verify(east, west, name)
-    assert (nothing.behind, nothing.damage and nothing.damage[::2]) == (20, (0, "nothing of it is copied yet"))
+    assert (nothing.not_copied, nothing.damage and nothing.damage[::2]) == (20, (0, "nothing of it is copied yet"))
     # When a part is copied, and the copier is gone
     with copying(east, west, [copy_of(name)]) as job:
         wait_until(lambda: caught_up(job, {(name, 0): 20}), job.statuses)
     produce(here, name, 5)
-    ((part, found),) = verify(east, west, name)
-    assert (part.behind, part.damage, sum(one.compared for one in found)) == (5, None, 20)
+    ((part, comparisons),) = verify(east, west, name)
+    assert (part.not_copied, part.damage, sum(comparison.compared for comparison in comparisons)) == (5, None, 20)
     # When another producer writes to the copy
     produce(there, name, 3)
-    ((foreign, found),) = verify(east, west, name)
+    ((foreign, comparisons),) = verify(east, west, name)
     assert foreign.damage is not None
     assert foreign.damage.offset == 20
     assert "is not the copier" in foreign.damage.what
-    assert sum(one.compared for one in found) == 20
+    assert sum(comparison.compared for comparison in comparisons) == 20
 
 
 Said = tuple[bytes | None, bytes | None, Headers, int]
@@ -270,13 +273,13 @@ def test_copy_that_contradicts_its_notes_is_found(
     written(there, name, copied)
     noted(there, name, 60)
     # When it is compared in ranges of 25
-    ((one, found),) = verify(east, west, name, 25)
+    ((ranges, comparisons),) = verify(east, west, name, 25)
     # Then the first difference is named, in its range
-    firsts = [each.first for each in found if each.first]
+    firsts = [each.first for each in comparisons if each.first]
     if offset is None:
-        assert (firsts, one.damage, sum(each.compared for each in found)) == ([], None, 60)
+        assert (firsts, ranges.damage, sum(each.compared for each in comparisons)) == ([], None, 60)
     else:
-        assert firsts, one
+        assert firsts, ranges
         assert firsts[0][::2] == (offset, what)
 
 
@@ -361,8 +364,10 @@ def test_compacted_copies_stay_equal_while_clusters_compact(
             wait_until(partial(caught_up, job, ends), job.statuses)
             for gone in GONE:
                 looks += verify(east, west, names[gone])
-                missing -= {gone for one in looks[-1][1] if getattr(one, gone)}
+                missing -= {gone for comparison in looks[-1][1] if getattr(comparison, gone)}
             time.sleep(0.5)
     # Then they were equal at every look
-    assert [(one.damage, [r.first for r in found if r.first]) for one, found in looks] == [(None, [])] * len(looks)
-    assert {one.of for one, _ in looks} == {1}
+    assert [(ranges.damage, [r.first for r in comparisons if r.first]) for ranges, comparisons in looks] == [
+        (None, [])
+    ] * len(looks)
+    assert {ranges.of for ranges, _ in looks} == {1}

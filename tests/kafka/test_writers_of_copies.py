@@ -65,11 +65,11 @@ def switched(environment: Environment, topic: str, mode: Literal["planned", "for
 def look(environment: Environment) -> None:
     """Syncs all mirrors and clusters, and again if facts were too old or a cluster did not answer."""
     for _ in range(10):
-        found = sync_mirrors(environment, ())
+        syncs = sync_mirrors(environment, ())
         again = ("the next look continues", "is not known")
-        if not any(words in one.reason for part in found.parts for one in part.findings for words in again):
+        if not any(words in finding.reason for part in syncs.parts for finding in part.findings for words in again):
             return
-    raise AssertionError([one.reason for part in found.parts for one in part.findings])
+    raise AssertionError([finding.reason for part in syncs.parts for finding in part.findings])
 
 
 def guarded(admin: Admin, topic: str) -> bool:

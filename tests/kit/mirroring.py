@@ -44,13 +44,13 @@ class Copiers:
     def caught_up(self, topic: str, target: str) -> bool:
         """Whether a mirror's copies have no lag."""
         for (_, there), (loop, _) in list(self._loops.items()):
-            standing = {id_: one for id_, one in loop.statuses().items() if id_.topic == topic}
+            standing = {id_: status for id_, status in loop.statuses().items() if id_.topic == topic}
             if there == target and len(standing) == self._topics[topic]:
-                return all(one.state == "copying" and one.to_copy == 0 for one in standing.values())
+                return all(status.state == "copying" and status.to_copy == 0 for status in standing.values())
         return False
 
     def _ours(self, id_: CopyId) -> bool:
-        return any(one.link == id_.link and one.held is None for one in self._store.mirrors())
+        return any(mirror.link == id_.link and mirror.held is None for mirror in self._store.mirrors())
 
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_S):
@@ -78,7 +78,7 @@ class Copiers:
         before = self._given.get(pair, {})
         loop.drop([id_ for id_ in before if id_ not in wanted])
         # A hold may end before it was seen here, but not before the loop was told to drop the partition.
-        left = {id_ for id_, one in loop.statuses().items() if one.reason in {ELSEWHERE, TAKEN_OVER}}
+        left = {id_ for id_, status in loop.statuses().items() if status.reason in {ELSEWHERE, TAKEN_OVER}}
         loop.add([copy for id_, copy in wanted.items() if id_ not in before or id_ in left])
         self._given[pair] = wanted
 

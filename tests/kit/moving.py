@@ -42,9 +42,9 @@ def linked(
     proposal = plan_link(environment, link_request(topics, source, target, "a standby", **asked))
     report = engine.resume(environment, engine.start(environment, proposal).id)
     assert (report.result, report.error) == ("succeeded", "")
-    found = environment.operation(report.operation)
-    assert isinstance(found, LinkOperation)
-    return found
+    operation = environment.operation(report.operation)
+    assert isinstance(operation, LinkOperation)
+    return operation
 
 
 @contextmanager

@@ -175,9 +175,9 @@ class Run:
 
     def history(self, *topics: str, cuts: Collection[HistoryCut] | None = None) -> History:
         """Everything: clients, faults, and for `topics` the cuts of their maps and the clusters' logs."""
-        found = tuple(self.cuts(topics)) if cuts is None else tuple(cuts)
+        history_cuts = tuple(self.cuts(topics)) if cuts is None else tuple(cuts)
         logs = [dump for topic in topics for dump in self.dumps(topic)]
-        return history_of(self.clients).with_evidence(found, self.faults, logs)
+        return history_of(self.clients).with_evidence(history_cuts, self.faults, logs)
 
     def cuts(self, topics: Collection[str]) -> tuple[HistoryCut, ...]:
         if self._cluster is not None:
@@ -194,9 +194,9 @@ class Run:
             )
         finally:
             store.close()
-        found = cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
+        history_cuts = cuts_of((view.topics[name] for name in topics if name in view.topics), ahead)
         bootstraps = {name: str(cluster["bootstrap"]) for name, cluster in self.stack.clusters.items()}
-        return between_batches(found, bootstraps, self._account())
+        return between_batches(history_cuts, bootstraps, self._account())
 
     def _account(self) -> SecurityProfile:
         file = self.stack.document["security_file"]

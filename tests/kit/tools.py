@@ -18,7 +18,7 @@ CLUSTER = "org.apache.kafka.tools.ClusterTool"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 
 
-class Said(NamedTuple):
+class ToolOutput(NamedTuple):
     exit_code: int
     out: str
     err: str
@@ -28,7 +28,7 @@ class Said(NamedTuple):
         return [line.split() for line in self.out.splitlines() if line.strip()][1:]
 
 
-def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: float = 120.0) -> Said:
+def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: float = 120.0) -> ToolOutput:
     """Runs a tool of this version of Kafka to its end."""
     java = find_java()
     jars = kafka_jars(version, java, lambda _text: None)
@@ -38,4 +38,4 @@ def tool(version: str, name: str, bootstrap: str, *arguments: str, timeout_s: fl
     if name == TRANSACTIONS:  # its options precede its command
         command = [java.binary, *small, "-cp", path, name, "--bootstrap-server", bootstrap, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=timeout_s, check=False)
-    return Said(done.returncode, done.stdout, done.stderr)
+    return ToolOutput(done.returncode, done.stdout, done.stderr)

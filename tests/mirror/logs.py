@@ -33,4 +33,4 @@ def packed(base: int, some: list[Record]) -> bytes:
 
 def single(some: list[Record], base: int = 0) -> Held:
     """A log of these records, each in its own batch."""
-    return Held([packed(base + at, [one]) for at, one in enumerate(some)])
+    return Held([packed(base + at, [record]) for at, record in enumerate(some)])

@@ -56,8 +56,8 @@ def unpacked(log: Held) -> list[Record]:
 
 def altered(copy: Held, at: int, **fields: Any) -> Held:
     """The copy with one changed record, each record in its own batch."""
-    some = [one._replace(**fields) if one.offset == at else one for one in unpacked(copy)]
-    return Held([packed(one.offset, [one]) for one in some])
+    some = [record._replace(**fields) if record.offset == at else record for record in unpacked(copy)]
+    return Held([packed(record.offset, [record]) for record in some])
 
 
 SOURCE = Held([records(0, range(4)), records(4, (0, 1, 4, 5, 9)), records(20, range(6), 3)])
@@ -80,10 +80,10 @@ def test_time_limit_reports_the_part_that_was_equal() -> None:
     copy, progress = copy_of(SOURCE)
     (span,) = ranges(CopyMap.of(progress), SOURCE.log_start, progress.source, 1 << 40)
     asked = iter([False, False, True])
-    found = Comparison(span, SOURCE, copy).run(over=lambda: next(asked))
-    assert found.cut_short
-    assert found.first is None
-    assert 0 < found.compared < 15
+    comparison = Comparison(span, SOURCE, copy).run(over=lambda: next(asked))
+    assert comparison.cut_short
+    assert comparison.first is None
+    assert 0 < comparison.compared < 15
 
 
 KEY = Record.of(0, 0, b"another", b"value").rest
@@ -100,9 +100,9 @@ KEY = Record.of(0, 0, b"another", b"value").rest
 )
 def test_differing_fields_are_named(fields: dict[str, Any], what: str) -> None:
     copy, progress = copy_of(SOURCE)
-    found = compare(SOURCE, altered(copy, 5, **fields), progress)
-    assert found.first == RecordDifference(5, 5, f"another {what}")
-    assert found.compared == 5
+    comparison = compare(SOURCE, altered(copy, 5, **fields), progress)
+    assert comparison.first == RecordDifference(5, 5, f"another {what}")
+    assert comparison.compared == 5
 
 
 @pytest.mark.parametrize(
@@ -120,8 +120,8 @@ def test_differing_header_is_found(headers: bytes, what: str) -> None:
     source = Held([packed(0, [Record(0, MS, rest + b"\x02\x02h\x02v")])])
     copy = Held([packed(0, [Record(0, MS, rest + headers)])])
     progress = START.with_batches([Copied(0, 1)])
-    found = compare(source, copy, progress).first
-    assert found == (RecordDifference(0, 0, what) if what else None)
+    difference = compare(source, copy, progress).first
+    assert difference == (RecordDifference(0, 0, what) if what else None)
 
 
 def numbered(count: int, start: int = 0) -> list[Record]:
@@ -151,8 +151,8 @@ def test_misplaced_record_is_found(plant: Any, difference: RecordDifference) -> 
 
 def test_a_hole_in_the_copy_is_a_missing_record() -> None:
     copy = Held(single(numbered(10)).data[:6] + single(numbered(10)).data[7:])
-    found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
-    assert found == Compared(compared=6, read=0, first=RecordDifference(6, 6, "the copy does not have it"))
+    comparison = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
+    assert comparison == Compared(compared=6, read=0, first=RecordDifference(6, 6, "the copy does not have it"))
 
 
 def test_record_without_an_intent_is_missing() -> None:
@@ -170,8 +170,8 @@ def test_unmirrored_records_from_before_a_reversal_are_ignored_in_the_copy() -> 
     # When the base is above the record, then it is ignored; above the base it is foreign
     assert compare(source, copy, replace(progress, base=5)).first is None
     for base in (0, 4):
-        found = compare(source, copy, replace(progress, base=base)).first
-        assert found == RecordDifference(4, 4, "the copy has a record there that was not copied")
+        difference = compare(source, copy, replace(progress, base=base)).first
+        assert difference == RecordDifference(4, 4, "the copy has a record there that was not copied")
 
 
 def test_unmirrored_tail_of_a_failed_source_is_ignored() -> None:
@@ -181,8 +181,8 @@ def test_unmirrored_tail_of_a_failed_source_is_ignored() -> None:
     # When the base is above the record, then it is ignored; from the base on it is missing
     assert compare(source, copy, replace(progress, source_base=5)).first is None
     missing = replace(START.with_batches([Copied(0, 4), Copied(6, 4)]), source_base=5)
-    found = compare(source, single([*numbered(4), *numbered(6, 4)]), missing).first
-    assert found == RecordDifference(5, -1, "the copy does not have it")
+    difference = compare(source, single([*numbered(4), *numbered(6, 4)]), missing).first
+    assert difference == RecordDifference(5, -1, "the copy does not have it")
 
 
 def test_foreign_records_in_the_copy_are_located() -> None:
@@ -210,24 +210,24 @@ def test_foreign_marker_above_the_newest_progress_is_no_damage() -> None:
         )
     )
     # When it is compared while the copier continues
-    found, wrong = current_progress(START, [intent], [first, end, second], 6)
+    progress, wrong = current_progress(START, [intent], [first, end, second], 6)
     # Then there is no damage, and the map is complete
     assert wrong is None
-    assert found.runs == (Run(0, 0, 3), Run(3, 4, 2))
+    assert progress.runs == (Run(0, 0, 3), Run(3, 4, 2))
 
 
 def test_records_gone_from_the_source_are_counted_without_a_difference() -> None:
     progress = START.with_batches([Copied(0, 10)])
     source = Held(single(numbered(10)).data[3:6] + single(numbered(10)).data[8:], log_start=2)
-    found = compare(source, single(numbered(10)), progress)
-    assert found == Compared(compared=5, gone_in_source=3, read=2)
+    comparison = compare(source, single(numbered(10)), progress)
+    assert comparison == Compared(compared=5, gone_in_source=3, read=2)
 
 
 def test_records_below_the_log_start_of_the_copy_are_counted_without_a_difference() -> None:
     copy = single(numbered(10))
     copy.log_start = 4
-    found = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
-    assert found == Compared(compared=6, gone_in_copy=4, lacking=4, read=5)
+    comparison = compare(single(numbered(10)), copy, START.with_batches([Copied(0, 10)]))
+    assert comparison == Compared(compared=6, gone_in_copy=4, lacking=4, read=5)
 
 
 def transaction() -> Held:
@@ -251,8 +251,8 @@ def test_aborted_records_and_markers_are_left_out() -> None:
 
 def test_an_aborted_record_in_the_copy_is_a_difference() -> None:
     copy, progress = copy_of(Held(transaction().data))  # by a copier that does not know of the abort
-    found = compare(transaction(), copy, progress)
-    assert found.first == RecordDifference(0, 0, "the source has no committed record there, and the copy has one")
+    comparison = compare(transaction(), copy, progress)
+    assert comparison.first == RecordDifference(0, 0, "the source has no committed record there, and the copy has one")
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 9)), max_size=9), st.integers(1, 30), st.integers(0, 40))
@@ -298,11 +298,13 @@ def test_a_difference_is_found_in_its_range_and_the_others_are_equal(size: int, 
     if plant:
         copy = single(planted[plant])
     # When each range is compared alone
-    found = [Comparison(one, source, copy).run() for one in ranges(CopyMap.of(progress), 0, progress.source, size)]
+    comparisons = [
+        Comparison(one, source, copy).run() for one in ranges(CopyMap.of(progress), 0, progress.source, size)
+    ]
     # Then the first difference is the planted one
-    first = min((one.first for one in found if one.first), default=None)
+    first = min((comparison.first for comparison in comparisons if comparison.first), default=None)
     if not plant:
-        assert (first, sum(one.compared for one in found)) == (None, len(there))
+        assert (first, sum(comparison.compared for comparison in comparisons)) == (None, len(there))
     else:
         expected = (
             unpacked(source)[where + (plant == "doubled")].offset if where + (plant == "doubled") < len(there) else None
@@ -345,8 +347,8 @@ def test_progress_above_the_last_note_follows_from_intents_and_the_copy() -> Non
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     # Given a copy to which the first batch was appended, and one that was taken over since
     for tail, end in (([header(0, 10)], 10), ([header(0, 10), header(10, 1, Writer(900, 4), CONTROL)], 11)):
-        found, damage = current_progress(START, [intent], tail, end)
-        assert (found.source, found.target, found.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
+        progress, damage = current_progress(START, [intent], tail, end)
+        assert (progress.source, progress.target, progress.runs, damage) == (15, 10, (Run(5, 0, 10),), None)
 
 
 def test_records_lost_to_retention_above_the_progress_do_not_count_as_copied() -> None:
@@ -364,14 +366,14 @@ def test_foreign_record_damages_the_copy() -> None:
     intent = Intent(WRITER, 0, (Copied(5, 10), Copied(20, 4)))
     marked = header(10, 1, Writer(900, 4), CONTROL)
     for tail, at in (([header(10, 2, Writer(7, 0))], 10), ([marked, marked, header(12, 1, Writer(7, 0))], 12)):
-        found, damage = current_progress(START, [intent], [header(0, 10), *tail], at + 1)
-        assert found.source == 15
+        progress, damage = current_progress(START, [intent], [header(0, 10), *tail], at + 1)
+        assert progress.source == 15
         assert damage == RecordDifference(15, at, "producer 7, which is not the copier, has written to the copy")
 
 
 def test_copy_with_more_records_than_intended_is_damaged() -> None:
-    found, damage = current_progress(START, [], [header(0, 4)], 4)
-    assert (found, damage and damage.offset) == (START, 0)
+    progress, damage = current_progress(START, [], [header(0, 4)], 4)
+    assert (progress, damage and damage.offset) == (START, 0)
 
 
 def test_a_range_without_anything_is_equal() -> None:

@@ -99,11 +99,11 @@ def test_keys_are_not_judged_when_the_time_is_over(steps: int) -> None:
     (span,) = ranges(CopyMap.of(Progress(WRITER, 0, 0).with_batches([Copied(0, 5)])), 0, 5, 1 << 40)
     # When the time is over after this number of steps
     asked = iter([False] * steps + [True] * 100)
-    found = Comparison(span, source, copy, BOTH).run(over=lambda: next(asked))
+    comparison = Comparison(span, source, copy, BOTH).run(over=lambda: next(asked))
     # Then only a complete pass reports the key
     missing = RecordDifference(2, 2, MISSING)
-    assert (found.first, found.cut_short) in {(None, True), (missing, False)}
-    assert steps > 0 or found.cut_short
+    assert (comparison.first, comparison.cut_short) in {(None, True), (missing, False)}
+    assert steps > 0 or comparison.cut_short
 
 
 @pytest.mark.parametrize(
@@ -155,8 +155,8 @@ def test_compacted_records_are_distinguished_from_lost_ones(source: str, copy: s
 def test_later_records_explain_compacted_ones(source: str, copy: str, first: RecordDifference | None) -> None:
     end = len(source.partition("|")[0].split())
     whole = [log(words.replace("|", "")) for words in (source, copy)]
-    found = compare(whole[0], whole[1], end)
-    assert found.first == first
+    comparison = compare(whole[0], whole[1], end)
+    assert comparison.first == first
 
 
 def test_records_copied_meanwhile_explain_missing_ones() -> None:
@@ -205,9 +205,9 @@ def test_followed_keys_are_bounded_and_all_keys_are_judged() -> None:
     first = tuple(One(at, key, True) for at, key in enumerate(keys))
     second = tuple(One(len(keys) + at, key, True) for at, key in enumerate(keys))
     # When they are followed some at a time
-    found = compare(first + second, second, 2 * len(keys), followed=at_a_time)
+    comparison = compare(first + second, second, 2 * len(keys), followed=at_a_time)
     # Then each is found again, in whichever share it is, and counted once
-    assert (found.first, found.gone_in_copy, found.compared) == (None, 400, 400)
+    assert (comparison.first, comparison.gone_in_copy, comparison.compared) == (None, 400, 400)
     # and one that is missing is found among them
     left = tuple(one for one in second if one.key != "k199")
     assert compare(first + second, left, 2 * len(keys), followed=at_a_time).first == RecordDifference(599, 599, MISSING)
@@ -259,8 +259,8 @@ class Cleaning(NamedTuple):
 
 
 def cleaned(some: Log, passes: Iterable[Cleaning]) -> Log:
-    for one in passes:
-        some = one.of(some)
+    for cleaning in passes:
+        some = cleaning.of(some)
     return some
 
 
@@ -290,11 +290,11 @@ def test_copies_are_equal_after_any_cleaning_on_both_sides(
     now_source, now_copy = cleaned(source, later_in_source), cleaned(copy + whole[end:copied], later_in_copy)
     now_source = tuple(sorted({*now_source, *(one for one in whole if one.offset in kept)}))
     # When they are compared while both clusters clean
-    found = compare(
+    comparison = compare(
         tuple(shown_by), copy, end, by_now=lambda: (now_source, now_copy), arrived=copied - end, followed=followed
     )
     # Then
-    assert found.first is None
+    assert comparison.first is None
 
 
 class Turned(NamedTuple):
@@ -331,8 +331,8 @@ class Turned(NamedTuple):
     def readers(self, some: Log, base: int) -> dict[str, int]:
         """Like `shown`, for readers that follow the map: key → mirrored record."""
         before = len(self.before)
-        behind = (one._replace(offset=one.offset - base + before) for one in some if one.offset >= base)
-        return shown((*(one for one in some if one.offset < before), *behind))
+        above = (one._replace(offset=one.offset - base + before) for one in some if one.offset >= base)
+        return shown((*(one for one in some if one.offset < before), *above))
 
 
 tails = st.lists(st.tuples(st.sampled_from("abc"), st.booleans()), max_size=3)

@@ -101,7 +101,7 @@ def test_map_is_assembled_from_pages_and_progress() -> None:
     # Given the notes in any order, a page that no progress counts yet, and an older one of the same number
     notes = Notes(COPY, whole_map=True)
     for note in (RunPage(1, ()), pages[2], progress, pages[0], pages[1], RunPage(3, (Run(99, 9, 1),))):
-        notes.take(*encode(COPY, note))
+        notes.add(*encode(COPY, note))
     assert [run.source for run in notes.runs] == [0, 10, 20, 30]
     # Then a missing page is an error, not a hole in the map
     del notes.pages[1]
@@ -111,7 +111,7 @@ def test_map_is_assembled_from_pages_and_progress() -> None:
 
 def test_a_copier_does_not_read_the_pages() -> None:
     notes = Notes(COPY)
-    notes.take(encode(COPY, RunPage(0, (Run(0, 0, 1),)))[0], b"whatever")
+    notes.add(encode(COPY, RunPage(0, (Run(0, 0, 1),)))[0], b"whatever")
     assert notes.pages == {}
     assert notes.runs == ()
 

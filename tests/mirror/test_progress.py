@@ -89,7 +89,7 @@ def test_foreign_record_is_damage_after_any_markers() -> None:
         data_end(tail, START, 5)
 
 
-def test_sequence_tells_what_is_missing_before_a_batch() -> None:
+def test_a_sequence_tells_which_records_are_missing_before_a_batch() -> None:
     # Given a copy of two batches, a foreign marker, and two more batches
     writer = Writer(7, 0)
     intents = [Intent(writer, 0, (Copied(0, 3), Copied(3, 2), Copied(9, 4), Copied(13, 2)))]
@@ -97,11 +97,11 @@ def test_sequence_tells_what_is_missing_before_a_batch() -> None:
     whole.append(header(10, 2, writer, 0, 9))
     # When retention removes the beginning, or compaction something in between
     for left in (whole, whole[2:], whole[3:], whole[4:], [whole[0], whole[3], whole[4]], [whole[0], whole[4]]):
-        found = recover(START, intents, data_end([*left, marker(12, 1)], START, 13))
+        progress = recover(START, intents, data_end([*left, marker(12, 1)], START, 13))
         # Then the remaining records are mapped correctly
-        assert (found.source, found.target, found.sequence) == (15, 12, 11)
-        offsets = {run.source + i: run.target + i for run in found.runs for i in range(run.records)}
-        placed = [offsets[source] for one in intents[0].batches for source in range(one.source, one.after)]
+        assert (progress.source, progress.target, progress.sequence) == (15, 12, 11)
+        offsets = {run.source + i: run.target + i for run in progress.runs for i in range(run.records)}
+        placed = [offsets[source] for copied in intents[0].batches for source in range(copied.source, copied.after)]
         assert all(placed[one.base_sequence] == one.base_offset for one in left if one.attributes == 0)
 
 
@@ -120,10 +120,10 @@ def test_records_missing_above_the_last_one_do_not_count_as_copied() -> None:
     whole = [header(0, 3, writer), foreign(3), marker(4, 1)]
     # When retention removes everything below the next copier's marker, or compaction the records before it
     for left, source in ((whole, 3), (whole[:1] + whole[2:], 3), (whole[2:], 0), ([], 0)):
-        found = recover(START, intents, data_end(left, START, 5))
+        progress = recover(START, intents, data_end(left, START, 5))
         # Then nothing missing counts as copied, neither in the map nor for its producer
-        assert (found.source, found.producers) == (source, {})
-        assert sum(run.records for run in found.runs) == source
+        assert (progress.source, progress.producers) == (source, {})
+        assert sum(run.records for run in progress.runs) == source
 
 
 def test_a_marker_inside_a_batch_is_damage() -> None:
@@ -208,7 +208,7 @@ class World:
     def notes(self) -> Notes:
         found = Notes(ID, whole_map=True)
         for key, value in self.log.items():
-            found.take(key, value)
+            found.add(key, value)
         return found
 
     def append(self, writer: Writer, batch: Copied) -> int | None:
@@ -298,15 +298,15 @@ class Copier:
                 mark(epoch)
                 yield self
         # The end of the copy is read before the log: copiers with records below it have a progress in the log
-        behind, tail = world.end, world.tail
+        copy_end, tail = world.end, world.tail
         yield self
         notes = world.notes
-        known = notes.progress or START
-        if self.writer.is_before(known.writer):
+        progress = notes.progress or START
+        if self.writer.is_before(progress.writer):
             return None
         yield self
-        end = data_end(tail, known, behind)
-        return recover(known, notes.intents.values(), end).taken_over(self.writer, behind)
+        end = data_end(tail, progress, copy_end)
+        return recover(progress, notes.intents.values(), end).taken_over(self.writer, copy_end)
 
     def _write(self, notes: Iterable[Note]) -> Generator[Copier, None, bool]:
         for note in notes:
@@ -382,10 +382,10 @@ def test_copy_whose_leader_loses_batches_is_correct_or_stops(seed: int) -> None:
     source, world, lives = Source(rnd), World(), list[Copier]()
     at = rnd.randint(3, 100)
 
-    def whole_life(one: Copier) -> bool:
+    def whole_life(copier: Copier) -> bool:
         """True if it has found the copy damaged."""
         try:
-            for _ in one.steps:
+            for _ in copier.steps:
                 pass
         except CopyDamagedError:
             return True
@@ -406,4 +406,4 @@ def test_copy_whose_leader_loses_batches_is_correct_or_stops(seed: int) -> None:
     # When others start again and again
     ended = [whole_life(Copier(world, source, rnd)) for _ in range(6)]
     # Then all of them stop, or the copy is correct
-    assert all(ended) or [one for _, one in world.copy if one is not None] == source.batches
+    assert all(ended) or [copied for _, copied in world.copy if copied is not None] == source.batches

@@ -39,7 +39,7 @@ def header(at: int, records: int, writer: Writer, attributes: int = 0, sequence:
 def noted(*notes: object) -> Notes:
     found = Notes(COPY, whole_map=True)
     for note in notes:
-        found.take(*encode(COPY, note))  # type: ignore[arg-type]
+        found.add(*encode(COPY, note))  # type: ignore[arg-type]
     return found
 
 

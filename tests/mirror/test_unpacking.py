@@ -75,7 +75,9 @@ def test_highly_compressed_records_are_split_into_batches_of_a_few_megabytes() -
     found = [(copied, bytes(piece)) for copied, piece in split.split(data, batch, 0)]
     # Then no piece has more records than fit, and together they have all, in order
     assert [copied for copied, _ in found] == [Copied(5 * n, 5, -1, -1, -1) for n in range(4)]
-    assert [one.offset for _, piece in found for one in split.read_records(piece, next(batches(piece, 0, len(piece))))]
+    assert [
+        record.offset for _, piece in found for record in split.read_records(piece, next(batches(piece, 0, len(piece))))
+    ]
 
 
 def test_too_large_batch_is_reported_with_its_offset(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -89,12 +89,13 @@ def test_each_question_has_kafkas_answer(version: str, mirrored: str, tmp_path: 
     # Checkpoints come on meanwhile; equal ones before and after mean equal ones in between.
     assert offsets == before
     its = ", ".join(
-        f"{topic}-{partition}={found.offset}/{found.metadata}" for (topic, partition), found in sorted(offsets.items())
+        f"{topic}-{partition}={position.offset}/{position.metadata}"
+        for (topic, partition), position in sorted(offsets.items())
     )
     assert java == ours | {"offsets": f"{{{its}}}", "translated": f"{{{its}}}"}
     assert ours["hops"] == "1"
     # librdkafka ends a commit's metadata with a zero byte, which comes along.
-    assert {partition: found.metadata for (_, partition), found in offsets.items()} == {0: "kept\0", 1: ""}
+    assert {partition: position.metadata for (_, partition), position in offsets.items()} == {0: "kept\0", 1: ""}
 
 
 def test_a_cluster_that_is_not_upstream_is_unreachable(mirrored: str) -> None:

@@ -29,7 +29,7 @@ from ha_core.model.producer import (
     upstream_id,
 )
 
-TOPIC = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
+TOPIC = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=0),)})
 
 
 def test_a_document_is_read_back_as_it_was_written() -> None:
@@ -100,9 +100,9 @@ def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, term:
 
 
 @pytest.mark.parametrize("term", [-1, MAX_TERM + 1])
-def test_a_term_that_does_not_fit_is_refused(term: int) -> None:
+def test_a_term_that_does_not_fit_is_refused(writer_epoch: int) -> None:
     with pytest.raises(ValueError, match="outside 0 to"):
-        upstream_id(FIRST_CLIENT_ID, term)
+        upstream_id(FIRST_CLIENT_ID, writer_epoch)
 
 
 @given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(1, MAX_TERM))

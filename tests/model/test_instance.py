@@ -97,6 +97,6 @@ def test_the_forms_of_a_user_apply_to_the_client_ids_of_that_user_only() -> None
 def test_the_topic_in_an_ha_client_id_is_found_after_forms_are_applied() -> None:
     view = View(bindings={"ann": UserBindings(user="ann", client_ids=NAMED)})
 
-    found = view.identify(None, "HA#ann#orders-StreamThread-1-consumer")
+    identity = view.identify(None, "HA#ann#orders-StreamThread-1-consumer")
 
-    assert found == ("ann", "HA#ann#orders", "orders")
+    assert identity == ("ann", "HA#ann#orders", "orders")

@@ -48,10 +48,10 @@ def test_a_way_back_that_was_stored_as_a_flag_can_be_given_up() -> None:
 def test_a_way_back_that_was_stored_as_a_flag_is_gone_to_its_end() -> None:
     switch = stored("switch", "running", undoing=True)
     assert isinstance(switch, SwitchOperation)
-    assert planner.resume(switch, {}, {}) == planner.UNDO
+    assert planner.remaining_steps(switch, {}, {}) == planner.UNDO
     migration = stored("migrate", "crossing", undoing=True, retreated=["t"])
     assert isinstance(migration, MigrateOperation)
-    assert crossing_stages.resume(migration, {}) == crossing_stages.BACK[1:]
+    assert crossing_stages.remaining_steps(migration, {}) == crossing_stages.BACK[1:]
 
 
 def test_a_stored_switch_that_took_others_along_says_so_by_the_word_of_today() -> None:

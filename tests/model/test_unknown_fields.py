@@ -134,17 +134,17 @@ def test_an_extent_keeps_unknown_fields_in_every_copy_and_others_have_no_room_fo
     topic = Topic.model_validate_json(
         json.dumps({"name": "t", "partitions": {"0": [{**EXTENT, "end": 5}, {**EXTENT, "new": None}]}}),
     )
-    known = Extent(cluster="west", start=5, base=0, term=1)
+    extent = Extent(cluster="west", start=5, base=0, writer_epoch=1)
     newer, _ = topic.partitions[0]
     # When they are changed, and go to another process
     changed = pickle.loads(pickle.dumps(newer.changed(end=4)))
     # Then unknown fields are written again
     assert changed.end == 4
-    written = Topic(name="t", partitions={0: (changed, known)})
+    written = Topic(name="t", partitions={0: (changed, extent)})
     assert fields(written)["partitions"]["0"][0] == {**EXTENT, "end": 4, "ignored": False}
     # And an ordinary extent has no dict: gateways hold hundreds of thousands
-    assert pickle.loads(pickle.dumps(known)) == known
-    assert not hasattr(known, "__dict__")
+    assert pickle.loads(pickle.dumps(extent)) == extent
+    assert not hasattr(extent, "__dict__")
 
 
 def test_a_wrong_value_of_an_extent_is_refused_with_its_path() -> None:

@@ -21,7 +21,7 @@ def flip(stack: Stack, cluster: str, topic: str, partition: int, below: int = 1 
         found = [b for b in batches(data, 0, len(data)) if not b.attributes & CONTROL and b.last_offset < below]
         batch = found[len(found) // 2]
         record = list(read_records(data, batch))[-1]
-        data[batch.end - 2] ^= 1  # behind the last value there is only the count of headers
+        data[batch.end - 2] ^= 1  # after the last value there is only the count of headers
         data[batch.at + 17 : batch.at + 21] = google_crc32c.value(bytes(data[batch.at + 21 : batch.end])).to_bytes(4)
         file.seek(0)
         file.write(data)

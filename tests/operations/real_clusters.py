@@ -74,22 +74,22 @@ def live_gateway(
 
 
 def stored_operation(environment: Environment, operation_id: str) -> Operation:
-    found = environment.operation(operation_id)
-    assert found is not None, f"there is no operation {operation_id}"
-    return found
+    operation = environment.operation(operation_id)
+    assert operation is not None, f"there is no operation {operation_id}"
+    return operation
 
 
 def stored_move(environment: Environment, operation_id: str) -> MoveOperation:
-    found = stored_operation(environment, operation_id)
-    assert isinstance(found, MoveOperation), f"operation {operation_id} is no move: {found.kind}"
-    return found
+    operation = stored_operation(environment, operation_id)
+    assert isinstance(operation, MoveOperation), f"operation {operation_id} is no move: {operation.kind}"
+    return operation
 
 
 def dependents_of(environment: Environment, operation_id: str) -> DependentGroups:
     """The result of moving the groups that were to come along with the topics of a migration."""
-    found = stored_move(environment, operation_id).evidence.groups
-    assert found is not None, f"nobody has looked for the groups of {operation_id}"
-    return found
+    groups = stored_move(environment, operation_id).evidence.groups
+    assert groups is not None, f"nobody has looked for the groups of {operation_id}"
+    return groups
 
 
 def stored_topic(environment: Environment, name: str) -> Topic:
@@ -100,8 +100,8 @@ def stored_topic(environment: Environment, name: str) -> Topic:
 
 def held(environment: Environment) -> list[str]:
     """Operations with an executor whose session has not ended."""
-    found = {lock.operation: environment.store.holding(lock.operation) for lock in environment.store.locks()}
-    return [operation for operation, holding in found.items() if holding is not None and holding.held]
+    holds = {lock.operation: environment.store.holding(lock.operation) for lock in environment.store.locks()}
+    return [operation for operation, holding in holds.items() if holding is not None and holding.held]
 
 
 def run_to_success(environment: Environment, operation_id: str) -> None:

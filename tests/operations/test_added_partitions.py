@@ -1,4 +1,4 @@
-"""A topic that gets partitions while it is being moved leaves none of them behind."""
+"""A topic that gets partitions while it is being moved leaves none of them in the origin."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def aftermath(stack: Stack) -> Aftermath:
 
         away = check_origins(environment)
         assert set(away.away) == {"east"}
-        assert away.found == ()
+        assert away.returns == ()
         (data,) = Path(stack.dir).glob("**/cluster-east*/data/t.less-0")
         shutil.rmtree(data)
         stack.restart("cluster/east")
@@ -136,7 +136,7 @@ def test_a_returned_cluster_serves_records_taken_after_the_last_recording_in_the
     result = check_origins(environment, ["t.whole"])
     # Then its extent is closed where it truly ends, nothing else changes, and the history has the numbers
     assert {
-        (returned.partition, returned.known_end, returned.found_end, returned.beyond) for returned in result.found
+        (returned.partition, returned.known_end, returned.found_end, returned.beyond) for returned in result.returns
     } == {(partition, SEEN, SEEN + BEYOND, BEYOND) for partition in range(PARTITIONS)}
     after = extents(environment, "t.whole")
     assert after[0] == before[0].changed(end=SEEN + BEYOND, known_end=None)
@@ -146,7 +146,7 @@ def test_a_returned_cluster_serves_records_taken_after_the_last_recording_in_the
     assert entry.detail["topics"] == {
         "t.whole": {"partitions": {str(p): ["whole", SEEN, SEEN + BEYOND] for p in range(PARTITIONS)}}
     }
-    assert check_origins(environment, ["t.whole"]).found == ()
+    assert check_origins(environment, ["t.whole"]).returns == ()
 
 
 def test_a_cluster_that_returns_with_less_is_marked_until_the_loss_is_accepted(
@@ -172,7 +172,7 @@ def test_a_cluster_that_returns_with_less_is_marked_until_the_loss_is_accepted(
     # When the operator accepts it
     accepted = check_origins(environment, ["t.less"], accept_loss=True)
     # Then its extent is gone
-    assert [returned.outcome for returned in accepted.found] == ["accepted"]
+    assert [returned.outcome for returned in accepted.returns] == ["accepted"]
     assert extents(environment, "t.less") == (before[1],)
 
 
@@ -184,7 +184,7 @@ def test_a_topic_missing_from_a_returned_cluster_counts_as_lost(environment: Env
 
 
 def test_skipped_extents_stay_skipped_until_serving_them_is_requested(environment: Environment) -> None:
-    assert check_origins(environment, ["t.skipped"]).found[0].skipped
+    assert check_origins(environment, ["t.skipped"]).returns[0].skipped
     assert extents(environment, "t.skipped")[0].ignored
     assert extents(environment, "t.skipped")[0].end == SEEN + BEYOND
 

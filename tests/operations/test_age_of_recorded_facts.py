@@ -61,10 +61,10 @@ def test_the_start_of_a_dead_log_is_the_highest_of_seen_reported_and_answered_on
     )
     store.keep_known(KnownTopic, "east", [seen])
 
-    def told(said: LogEnds | None = None) -> int:
+    def told(ends: LogEnds | None = None) -> int:
         with Environment(store.client(), by="test", now=NOW.isoformat, monotonic=lambda: 7.0) as environment:
             known = LastKnown.read(environment, "east", MoveSet(topics=("t",)))
-            return known.ends(environment, ("t", 0), 0, said).origin_start
+            return known.ends(environment, ("t", 0), 0, ends).origin_start
 
     assert told() == 100
     part = PartitionReport(mirror=mirror.key, topic="t", partition=0, state="copying", source_start=200)

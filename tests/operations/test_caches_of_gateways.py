@@ -45,14 +45,14 @@ def fleet() -> Iterator[Fleet]:
 
 def told(environment: Environment) -> list[tuple[str, str]]:
     found = problems(environment, environment.store.load(), (), (), ())
-    return [(one.about, one.text) for one in found if "platform" in one.about]
+    return [(problem.about, problem.text) for problem in found if "platform" in problem.about]
 
 
 def test_where_all_follow_nothing_is_wrong(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     with Environment(fleet.store, by="test") as environment:
-        until(lambda: not caches(environment)[0].behind, "all are there")
+        until(lambda: not caches(environment)[0].lagging, "all are there")
 
         (users,) = caches(environment)
 
@@ -76,13 +76,13 @@ def test_gateways_that_cannot_read_are_named_with_reason_and_time(fleet: Fleet) 
     assert "secret" not in text
 
 
-def test_gateways_that_are_behind_are_named(fleet: Fleet) -> None:
+def test_gateways_that_lag_are_named(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     fleet.sources["gw-1"].change("bob", "here")
 
     with Environment(fleet.store, by="test") as environment:
-        until(lambda: caches(environment)[0].behind == ("gw-2",), "the other one went on")
+        until(lambda: caches(environment)[0].lagging == ("gw-2",), "the other one went on")
         ((_, text),) = told(environment)
 
     assert "in force at gw-2" in text

@@ -6,7 +6,7 @@ from ha_core.kafka.copying import Reached
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import PAGE_RUNS, Copied, Progress, ProgressBuilder, Writer
-from ha_core.model.extent import Place, identity, locate
+from ha_core.model.extent import Location, identity, locate
 from ha_core.operations.copies.catch_up import facts_of, has_all, lacks_pages
 from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, fitting
 from ha_core.plan.mirror.standby import switched
@@ -26,7 +26,7 @@ def reached_after_many_transactions() -> tuple[Notes, Reached]:
     written: tuple[Note, ...] = (*pages, progress)
     notes = Notes(COPY, whole_map=True)
     for note in written:
-        notes.take(*encode(COPY, note))
+        notes.add(*encode(COPY, note))
     for number in range(2 * PAGE_RUNS + 600, RECORDS):
         account.add(Copied(2 * number, 1))
     return notes, Reached(2 * RECORDS, account.progress(), {})
@@ -41,8 +41,8 @@ def test_records_in_older_pages_of_the_map_are_readable_after_the_cut() -> None:
     most = fitting({("orders", 0): facts}, MAX_EXTENTS_AT_ONCE)
     after = switched(identity("a"), "a", "b", facts.runs, 2 * RECORDS, RECORDS, most, whole=facts.whole)
     # Then each record is somewhere
-    assert all(isinstance(locate(after, 2 * number), Place) for number in range(RECORDS))
-    assert locate(after, 0) == Place(after[0], 0)
+    assert all(isinstance(locate(after, 2 * number), Location) for number in range(RECORDS))
+    assert locate(after, 0) == Location(after[0], 0)
 
 
 def test_pages_that_the_copier_still_has_in_hand_are_not_looked_for_in_the_copy_log() -> None:
@@ -62,7 +62,7 @@ def test_pages_that_the_copier_still_has_in_hand_are_not_looked_for_in_the_copy_
     reached = Reached(partition.source, partition.progress, partition.pages)
     notes = Notes(COPY, whole_map=True)
     assert lacks_pages(notes, reached)
-    notes.take(*encode(COPY, page))
+    notes.add(*encode(COPY, page))
     assert not lacks_pages(notes, reached)
     assert facts_of(notes, reached).runs == account.progress().runs
 

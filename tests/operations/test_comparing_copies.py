@@ -58,7 +58,7 @@ def clock(environment: Environment) -> Clock:
 def planned(damage: RecordDifference | None = None) -> list[PlannedComparison]:
     spans = [Range(at, at + LENGTH, at, at + LENGTH, ()) for at in range(0, RANGES * LENGTH, LENGTH)]
     plans = [PartitionRanges("orders", number, spans, RANGES, damage=damage) for number in range(PARTITIONS)]
-    return [PlannedComparison(MIRROR, None, None, one) for one in plans]  # type: ignore[arg-type]
+    return [PlannedComparison(MIRROR, None, None, ranges) for ranges in plans]  # type: ignore[arg-type]
 
 
 def looks_at(monkeypatch: pytest.MonkeyPatch, compare: Callable[[int, Range, Callable[[], bool]], Compared]) -> None:
@@ -80,10 +80,10 @@ def test_all_ranges_are_compared_and_the_first_difference_of_each_partition_is_r
     looks_at(monkeypatch, compare)
     # When all is compared, in whatever order
     for seed in range(5):
-        found = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(), seed))
-        # Then the first one is named, and what lies behind it need not be looked at
-        assert found.differing == {("orders", 1): (305, "another value")}
-        assert [one.ranges for one in found.partitions][::2] == [RANGES, RANGES]
+        comparison = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(), seed))
+        # Then the first one is named, and later ones need not be looked at
+        assert comparison.differing == {("orders", 1): (305, "another value")}
+        assert [one.ranges for one in comparison.partitions][::2] == [RANGES, RANGES]
 
 
 def test_damage_in_notes_is_reported_and_records_below_it_are_compared(
@@ -91,9 +91,9 @@ def test_damage_in_notes_is_reported_and_records_below_it_are_compared(
 ) -> None:
     looks_at(monkeypatch, lambda _partition, _span, _over: Compared(LENGTH))
     damage = RecordDifference(500, -1, "the source ends at 500")
-    found = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(damage), 1))
-    assert set(found.differing.values()) == {(500, "the source ends at 500")}
-    assert [one.ranges for one in found.partitions] == [5] * PARTITIONS
+    comparison = MirrorsCompared(coverage("full", "op"), compare_all(environment, planned(damage), 1))
+    assert set(comparison.differing.values()) == {(500, "the source ends at 500")}
+    assert [partition.ranges for partition in comparison.partitions] == [5] * PARTITIONS
 
 
 def a_second_each(clock: Clock) -> Callable[[int, Range, Callable[[], bool]], Compared]:
@@ -108,11 +108,11 @@ def test_when_the_time_is_over_the_rest_is_left_out(
     monkeypatch: pytest.MonkeyPatch, environment: Environment, clock: Clock
 ) -> None:
     looks_at(monkeypatch, a_second_each(clock))
-    found = MirrorsCompared(coverage("sample", "op"), compare_all(environment, planned(), 1, within_s=10))
-    looked, of = found.ranges
+    comparison = MirrorsCompared(coverage("sample", "op"), compare_all(environment, planned(), 1, within_s=10))
+    looked, of = comparison.ranges
     assert 10 <= looked < 10 + SIDE_BY_SIDE
     assert of == PARTITIONS * RANGES
-    assert found.records == looked * LENGTH
+    assert comparison.records == looked * LENGTH
 
 
 def test_where_there_is_little_time_each_partition_is_looked_at_before_any_is_a_second_time(
@@ -120,8 +120,8 @@ def test_where_there_is_little_time_each_partition_is_looked_at_before_any_is_a_
 ) -> None:
     looks_at(monkeypatch, a_second_each(clock))
     for seed in range(10):
-        found = compare_all(environment, planned(), seed, within_s=PARTITIONS)
-        assert min(one.ranges for one in found) >= 1
+        comparisons = compare_all(environment, planned(), seed, within_s=PARTITIONS)
+        assert min(comparison.ranges for comparison in comparisons) >= 1
 
 
 def test_a_slow_range_is_cut_short_only_if_an_operation_waits(
@@ -139,9 +139,11 @@ def test_a_slow_range_is_cut_short_only_if_an_operation_waits(
     # When an operation waits for 50 seconds
     limited = compare_all(environment, planned(), 1, within_s=50)
     # Then many ranges are looked at, each for a moment; else each to its end
-    assert sum(one.ranges for one in limited) >= 50 / (RANGE_S * SIDE_BY_SIDE)
-    assert all(one.found.compared <= one.ranges * (RANGE_S * SIDE_BY_SIDE + 1) for one in limited)
-    assert {one.found.compared for one in compare_all(environment, planned(), 1)} == {RANGES * LENGTH}
+    assert sum(comparison.ranges for comparison in limited) >= 50 / (RANGE_S * SIDE_BY_SIDE)
+    assert all(
+        comparison.compared.compared <= comparison.ranges * (RANGE_S * SIDE_BY_SIDE + 1) for comparison in limited
+    )
+    assert {comparison.compared.compared for comparison in compare_all(environment, planned(), 1)} == {RANGES * LENGTH}
 
 
 def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
@@ -177,12 +179,12 @@ def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
     ],
 )
 def test_a_copy_that_lacks_records_or_was_not_compared_is_not_equal(
-    found: Compared, plan: dict[str, int], looked: int, state: str, equal: bool
+    comparison: Compared, plan: dict[str, int], looked: int, state: str, equal: bool
 ) -> None:
-    one = PartitionCompared(MIRROR, PartitionRanges("orders", 0, **plan), found, looked)  # type: ignore[arg-type]
-    every = MirrorsCompared(coverage("full", "op"), (one,))
+    partition_compared = PartitionCompared(MIRROR, PartitionRanges("orders", 0, **plan), comparison, looked)  # type: ignore[arg-type]
+    every = MirrorsCompared(coverage("full", "op"), (partition_compared,))
 
-    assert (one.state, every.equal, one.to_json()["state"]) == (state, equal, state)
+    assert (partition_compared.state, every.equal, partition_compared.to_json()["state"]) == (state, equal, state)
     *_, last = (part for part in compared_page(every) if not isinstance(part, Table))
     assert ("equal" in str(last) or "no records" in str(last)) == equal
     assert ("lacks records" in str(list(compared_page(every)))) == (state == "lacks")
@@ -190,10 +192,10 @@ def test_a_copy_that_lacks_records_or_was_not_compared_is_not_equal(
 
 def test_records_that_a_copy_has_deleted_are_not_lacking_if_its_source_may_delete_them_too() -> None:
     plan = PartitionRanges("orders", 0, deleted=7)
-    assert plan.known == Compared(gone_in_copy=7, lacking=7)
-    assert replace(plan, outlived=True).known == Compared(gone_in_copy=7)
+    assert plan.before_reading == Compared(gone_in_copy=7, lacking=7)
+    assert replace(plan, outlived=True).before_reading == Compared(gone_in_copy=7)
     # And those of a compacted topic are counted record by record
-    assert replace(plan, compacted=Compacted(source=True, copy=False)).known == Compared()
+    assert replace(plan, compacted=Compacted(source=True, copy=False)).before_reading == Compared()
 
 
 def test_an_operation_always_draws_the_same_sample_and_another_operation_a_different_one() -> None:
@@ -217,6 +219,6 @@ def test_verdicts_of_many_topics_are_bounded() -> None:
 
 
 def test_copies_that_cannot_be_compared_are_a_verdict_too() -> None:
-    found = not_compared("east", "west", "it does not answer.")
-    assert (found.code, found.cause) == ("not-compared", "away")
-    assert "it does not answer" in found.text
+    verdict = not_compared("east", "west", "it does not answer.")
+    assert (verdict.code, verdict.cause) == ("not-compared", "away")
+    assert "it does not answer" in verdict.text

@@ -22,7 +22,7 @@ from stack.memory_store import MemoryStore
 @pytest.fixture
 def damaged(store: MemoryStore) -> None:
     """`orders` is written in east; the writer of `broken` is unknown."""
-    closed = Extent(cluster="east", start=0, end=100, base=0, term=0)
+    closed = Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0)
     topics = (
         Topic(name="orders", writer="east", partitions={0: identity("east")}),
         Topic(name="broken", writer="east", partitions={0: (closed,)}),

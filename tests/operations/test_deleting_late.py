@@ -61,7 +61,7 @@ def use(west: West, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def ended(store: MemoryStore, environment: Environment, topic_id: str) -> str:
-    """An operation whose process died right behind the revision that ends its mirror."""
+    """An operation whose process died right after the revision that ends its mirror."""
     store.commit(StateChange(change_id="link", puts=(ORDERS, MIRROR), expected={(Topic, "orders"): None, KEY: None}))
     with beginning(environment, "unlink", "not needed", ["topic:orders"]) as journal:
         journal.note(mirrors=(MIRROR,), deletes_in="west", topic_ids={"orders": topic_id})

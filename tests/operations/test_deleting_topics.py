@@ -30,7 +30,7 @@ from ha_core.model.extent import identity
 from ha_core.operations.clusters.inventory import CommittedOffsets
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.one_revision import begin
+from ha_core.operations.engine.one_revision import begin_single
 from ha_core.operations.migration import topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.operations.mirror.linking import link_request, plan_link
@@ -77,18 +77,18 @@ class FakeCluster:
 
 @pytest.fixture
 def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[str, FakeCluster]:
-    found = {name: FakeCluster(name, view=environment.store.load) for name in ("east", "west")}
+    fake_clusters = {name: FakeCluster(name, view=environment.store.load) for name in ("east", "west")}
 
     def up(*_: Any) -> dict[str, FakeCluster]:
-        return {name: one for name, one in found.items() if not one.away}
+        return {name: cluster for name, cluster in fake_clusters.items() if not cluster.away}
 
     for module in (topic_deletion, health):
         monkeypatch.setattr(module, "answering", up)
-    monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: found[name])
+    monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: fake_clusters[name])
     monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
     monkeypatch.setattr(topic_deletion, "fence_copiers", lambda *_: None)
     monkeypatch.setattr(topic_deletion, "open_ended_copies", lambda *_: None)
-    return found
+    return fake_clusters
 
 
 @pytest.fixture
@@ -100,7 +100,7 @@ def moved(store: MemoryStore, environment: Environment, clusters: dict[str, Fake
         Mirror.of("orders", "west", "east", "link-1", AT, "test"),
         a_tail(since=AT, partitions={}),
     )  # fmt: skip
-    store.commit(StateChange(change_id="moved", puts=puts, expected={key_of(one): None for one in puts}))
+    store.commit(StateChange(change_id="moved", puts=puts, expected={key_of(document): None for document in puts}))
     (topic, *_) = puts
     assert isinstance(topic, Topic)
     environment.store.keep_deleted(topic, {0: 5})
@@ -121,12 +121,12 @@ def left_of(environment: Environment, topic: str) -> list[str]:
     return [
         *(Topic.FOLDER for name in view.topics if name == topic),
         *(LastSequences.FOLDER for name in view.sequences if name == topic),
-        *(Mirror.FOLDER for one in view.mirrors.values() if one.topic == topic),
-        *(LostTail.FOLDER for one in store.lost_tails() if one.topic == topic),
+        *(Mirror.FOLDER for mirror in view.mirrors.values() if mirror.topic == topic),
+        *(LostTail.FOLDER for tail in store.lost_tails() if tail.topic == topic),
         *(DeletedRecords.FOLDER for _ in store.deleted_records([topic])),
         *known,
         *(KnownGroup.FOLDER for _ in commits),
-        *(Usage.FOLDER for one in store.usage().values() if topic in one.topics),
+        *(Usage.FOLDER for usage in store.usage().values() if topic in usage.topics),
     ]
 
 
@@ -136,10 +136,10 @@ def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
     (report,) = delete(environment, ["orders"], "not needed")
 
     assert report.result == "succeeded"
-    assert [one.ids for one in clusters.values()] == [{}, {}]
+    assert [cluster.ids for cluster in clusters.values()] == [{}, {}]
     assert left_of(environment, "orders") == []
     # Clients saw it as deleted before any cluster was asked
-    assert [one.seen for one in clusters.values()] == [[{"orders"}], [{"orders"}]]
+    assert [cluster.seen for cluster in clusters.values()] == [[{"orders"}], [{"orders"}]]
     assert environment.store.known(KnownGroup, "west")["billing"].offsets == {"other": {0: 6}}
     assert environment.store.locks() == []
 
@@ -147,13 +147,13 @@ def test_a_deleted_topic_is_in_no_cluster_and_nothing_is_remembered_of_it(
 def test_a_dry_run_counts_the_loss_and_changes_nothing(environment: Environment) -> None:
     before = environment.store.load()
 
-    found = plan_deletion(environment, ["orders"])
+    proposal = plan_deletion(environment, ["orders"])
 
-    assert [(one.level, one.code, one.number) for one in found.verdicts] == [
+    assert [(verdict.level, verdict.code, verdict.number) for verdict in proposal.verdicts] == [
         ("warning", "holds-records", 20),
         ("info", "mirrored", None),
     ]
-    assert found.held == {"orders": {"east": 10, "west": 10}}
+    assert proposal.held == {"orders": {"east": 10, "west": 10}}
     assert environment.store.load() == before
 
 
@@ -161,8 +161,8 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
     # Given a topic that no cluster has any more, as the last look at them says too
-    for cluster, one in clusters.items():
-        one.ids.clear()
+    for cluster, fake_cluster in clusters.items():
+        fake_cluster.ids.clear()
         environment.store.keep_known(KnownTopic, cluster, [])
     assert health.gone(environment, environment.store.load()) == ("orders",)
     # When its deletion is asked for
@@ -175,8 +175,8 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
 def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
     environment: Environment, clusters: dict[str, FakeCluster]
 ) -> None:
-    for cluster, one in clusters.items():
-        one.ids.clear()
+    for cluster, fake_cluster in clusters.items():
+        fake_cluster.ids.clear()
         environment.store.keep_known(KnownTopic, cluster, [])
     clusters["west"].away = True
 
@@ -244,7 +244,7 @@ def test_a_cluster_that_stops_answering_in_the_middle_leaves_the_topic_deleted_f
 def test_the_next_executor_completes_the_deletion_after_a_crash(
     environment: Environment, clusters: dict[str, FakeCluster], monkeypatch: pytest.MonkeyPatch, at: str
 ) -> None:
-    # Given an executor that dies behind the first revision
+    # Given an executor that dies after the first revision
     def dies(*_: Any) -> None:
         raise KeyboardInterrupt
 
@@ -257,7 +257,7 @@ def test_the_next_executor_completes_the_deletion_after_a_crash(
     # When a caretaker resumes the operation
     assert engine.resume(environment, left.id).result == "succeeded"
     # Then nothing is left
-    assert [one.ids for one in clusters.values()] == [{}, {}]
+    assert [cluster.ids for cluster in clusters.values()] == [{}, {}]
     assert left_of(environment, "orders") == []
 
 
@@ -322,7 +322,7 @@ def test_a_refused_deletion_names_to_the_client_the_cluster_that_prevents_it(
 
 
 def test_a_topic_that_another_operation_works_on_is_deleted_later(environment: Environment) -> None:
-    begin(environment, "age", "another", ["topic:orders"])
+    begin_single(environment, "age", "another", ["topic:orders"])
     environment.store.request_deletion(a_request())
 
     topic_deletion.delete_requested(environment, a_request())

@@ -78,8 +78,12 @@ class Work:
     @property
     def shown(self) -> TopicMigration:
         """The topic's migration in the list."""
-        (found,) = (one for one in migrations(self.environment) if one.status.topic == self.topic)
-        return found
+        (migration,) = (
+            topic_migration
+            for topic_migration in migrations(self.environment)
+            if topic_migration.status.topic == self.topic
+        )
+        return migration
 
     def commit(self, group: str = "", topic: str = "", offset: int = COMMITTED, cluster: str = "east") -> None:
         """By default of its group and its topic."""

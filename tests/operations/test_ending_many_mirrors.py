@@ -12,7 +12,7 @@ from ha_core.model.operation import SingleEvidence
 from ha_core.model.portions import portions
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
-from ha_core.operations.engine.one_revision import begin
+from ha_core.operations.engine.one_revision import begin_single
 from ha_core.operations.mirror import unlinking
 from ha_core.operations.mirror.unlinking import BATCH_MIRRORS, Unlink, unlink
 from ha_core.store.commits import StateChange
@@ -34,7 +34,7 @@ def _west(monkeypatch: pytest.MonkeyPatch) -> None:
 def mirrored(store: MemoryStore, topics: Collection[str]) -> None:
     for number, some in enumerate(portions(topics, 500, lambda _: 1)):
         puts = [Mirror.of(name, "east", "west", "link", "2026-01-01T00:00:00Z", "test") for name in some]
-        expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in puts}
+        expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None for mirror in puts}
         store.commit(StateChange(change_id=f"link-{number}", puts=tuple(puts), expected=expected))
 
 
@@ -99,7 +99,7 @@ def test_a_refusal_after_others_were_ended_does_not_claim_that_nothing_was_chang
     def end(self: Unlink, journal: object) -> None:
         ends(self, journal)  # type: ignore[arg-type]
         monkeypatch.setattr(Unlink, "end", ends)
-        begin(environment, "unlink", "another", [f"topic:{topics[-1]}"])
+        begin_single(environment, "unlink", "another", [f"topic:{topics[-1]}"])
 
     monkeypatch.setattr(Unlink, "end", end)
     # When all are to be ended

@@ -126,8 +126,8 @@ def begun(environment: Environment, topic: str) -> str:
 
 
 def tail_of(environment: Environment, topic: str) -> LostTail:
-    (found,) = (one for one in environment.store.lost_tails() if one.topic == topic)
-    return found
+    (tail,) = (lost_tail for lost_tail in environment.store.lost_tails() if lost_tail.topic == topic)
+    return tail
 
 
 @pytest.mark.parametrize("topic", WHOLE)
@@ -167,12 +167,12 @@ def test_a_switch_that_died_anywhere_is_continued_to_the_same_map(
 def test_the_loss_is_known_before_the_switch_even_without_a_copy_job(dead: Dead, environment: Environment) -> None:
     # Given a dead cluster, and a job that has ended: no task reports how far copies are
     # When a forced switch is proposed
-    (found,) = (one for one in plan(environment, a_forced_move(UNDONE)).verdicts if one.code == "copy-unknown")
-    # Then copiers' notes, behind which a copy may be further, and the last look at the dead cluster bound it
-    assert (found.level, found.unit) == ("warning", "records")
-    assert found.number is not None
-    assert BEYOND * PARTITIONS <= found.number <= (COPIED + BEYOND) * PARTITIONS
-    assert "east was last seen " in found.text
+    (verdict,) = (one for one in plan(environment, a_forced_move(UNDONE)).verdicts if one.code == "copy-unknown")
+    # Then copiers' notes, above which a copy may go, and the last look at the dead cluster bound it
+    assert (verdict.level, verdict.unit) == ("warning", "records")
+    assert verdict.number is not None
+    assert BEYOND * PARTITIONS <= verdict.number <= (COPIED + BEYOND) * PARTITIONS
+    assert "east was last seen " in verdict.text
 
 
 def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on_there_with_all_partitions(
@@ -188,7 +188,7 @@ def test_a_topic_that_grew_with_its_copy_since_its_cluster_was_last_seen_goes_on
     assert [extents[-1].cluster for _, extents in sorted(topic.partitions.items())] == ["west"] * (PARTITIONS + 1)
     *waiting, last = topic.partitions[PARTITIONS]
     assert [extent.cluster for extent in waiting] == ["east"]
-    # Behind the one marker by which the copy was taken over
+    # Above the one marker by which the copy was taken over
     assert (last.base, last.start > 3_000_000_000) == (1, True)
 
 
@@ -203,13 +203,16 @@ def test_records_that_a_copy_deleted_and_its_dead_source_had_are_counted_and_wai
     proposal = plan(environment, a_forced_move(LATER))
     report = moved(environment, proposal)
     # Then the proposal counts the records that cannot be read, and they wait for the source
-    (found,) = (one for one in proposal.verdicts if one.code == "copy-begins-later")
-    assert (found.level, found.number) == ("warning", 5)
-    assert "at most 5 records were deleted there that east had" in found.text
+    (verdict,) = (one for one in proposal.verdicts if one.code == "copy-begins-later")
+    assert (verdict.level, verdict.number) == ("warning", 5)
+    assert "at most 5 records were deleted there that east had" in verdict.text
     assert (report.result, report.error) == ("succeeded", "")
     extents = stored_topic(environment, LATER).partitions
-    assert [(one.cluster, one.start, one.end) for one in extents[0][:-1]] == [("east", 0, 5), ("west", 5, COPIED)]
-    assert {one.cluster for one in extents[1]} == {"west"}
+    assert [(extent.cluster, extent.start, extent.end) for extent in extents[0][:-1]] == [
+        ("east", 0, 5),
+        ("west", 5, COPIED),
+    ]
+    assert {extent.cluster for extent in extents[1]} == {"west"}
     ended = stored_operation(environment, report.operation)
     assert f"west had deleted at most 5 records of {LATER} that east had" in ended.result
 
@@ -224,7 +227,7 @@ def test_a_switch_that_is_undone_before_its_cut_gives_the_copies_back(dead: Dead
     view = environment.store.load()
     assert view.mirrors[f"{UNDONE}@west"].held is None
     assert view.topics[UNDONE].writers == {"east"}
-    assert UNDONE not in {one.topic for one in environment.store.lost_tails()}
+    assert UNDONE not in {tail.topic for tail in environment.store.lost_tails()}
 
 
 def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
@@ -247,13 +250,13 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     # Then the other goes on at its copy, and what stayed is told, and is as it was
     assert (report.result, report.error) == ("succeeded", "")
     assert list(report.stayed) == [DAMAGED]
-    assert {one.topic for one in report.partitions} == {SOUND}
+    assert {partition.topic for partition in report.partitions} == {SOUND}
     view = environment.store.load()
     assert view.topics[SOUND].clusters == {"west"}
     assert stored_topic(environment, DAMAGED).partitions == before.partitions
     assert view.topics[DAMAGED].fence is None
     assert view.mirrors[f"{DAMAGED}@west"].held is None
-    assert DAMAGED not in {one.topic for one in environment.store.lost_tails()}
+    assert DAMAGED not in {tail.topic for tail in environment.store.lost_tails()}
     assert f"{DAMAGED} stayed in east" in stored_operation(environment, report.operation).result
     # When only it is to move, then the contents of its copy are not guessed
     alone = switched(DAMAGED, damaged_copies="leave")
@@ -265,7 +268,9 @@ def test_a_damaged_copy_stops_a_switch_until_the_operator_lets_its_topic_stay(
     # Then all mirrored records are read there, and the other producer's record is not
     assert (kept.result, kept.error) == ("succeeded", "")
     extents = stored_topic(environment, DAMAGED).partitions[0]
-    assert [(one.cluster, one.start, one.end, one.base) for one in extents[:-1]] == [("west", 0, COPIED, 1)]
+    assert [(extent.cluster, extent.start, extent.end, extent.base) for extent in extents[:-1]] == [
+        ("west", 0, COPIED, 1)
+    ]
     assert extents[-1].base > COPIED + 1
     ended = stored_operation(environment, kept.operation)
     assert "only the good part of damaged copies is read" in ended.result
@@ -292,7 +297,7 @@ def back(dead: Dead) -> Dead:
 def test_nothing_of_a_returned_cluster_is_served_again_by_looking_at_it(back: Dead, environment: Environment) -> None:
     maps = environment.store.load().topics
     result = check_origins(environment, ["d.*"])
-    assert (result.found, result.reports) == ((), ())
+    assert (result.returns, result.reports) == ((), ())
     assert environment.store.load().topics == maps
 
 
@@ -300,10 +305,10 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     # When what is back is only looked at
     looked = reconcile(environment, "east", ["d.*"], dry_run=True, reason="")
     # Then what no copy has is counted, and nothing was changed
-    assert {(one.topic, one.partition, one.start, one.end, one.records) for one in looked.found} == {
+    assert {(one.topic, one.partition, one.start, one.end, one.records) for one in looked.tails} == {
         (topic, partition, COPIED, COPIED + BEYOND, BEYOND) for topic in WHOLE for partition in range(PARTITIONS)
     }
-    assert all((one.bytes or 0) > BEYOND * 20 for one in looked.found)
+    assert all((one.bytes or 0) > BEYOND * 20 for one in looked.tails)
     assert looked.reports == ()
     assert not [mirror for mirror in environment.store.load().mirrors if mirror.endswith("@east")]
     # When it is reconciled by a process that dies when a mirror is turned round, and a while later by another one
@@ -313,21 +318,21 @@ def test_a_tail_is_counted_exactly_and_its_cluster_becomes_the_standby(back: Dea
     environment.now = lambda: later
     done = reconcile(environment, "east", ["d.*"], reason="it is back")
     # Then the same is kept, with how to fetch it, and the mirrors go the other way
-    assert {one._replace(start=None, end=None) for one in done.found} == {
-        one._replace(start=None, end=None) for one in looked.found
+    assert {one._replace(start=None, end=None) for one in done.tails} == {
+        one._replace(start=None, end=None) for one in looked.tails
     }
-    first = done.found[0]
+    first = done.tails[0]
     fetch = f"--topic {first.topic} --partition {first.partition} --offset {COPIED} "
     fetch += f"--isolation-level read_committed --max-messages {BEYOND}"
     assert done.fetch(first).endswith(fetch)
     assert (sorted(done.mirrored), done.not_mirrored, done.put_off) == (sorted(WHOLE), {}, ())
     tail = tail_of(environment, "d.none")
     assert tail.counted is not None
-    assert {p: one.records for p, one in tail.partitions.items()} == {0: BEYOND, 1: BEYOND}
+    assert {p: partition.records for p, partition in tail.partitions.items()} == {0: BEYOND, 1: BEYOND}
     # And what they had was compared with their copies before
     assert done.compared.keys() == set(WHOLE)
-    assert all(one.equal and one.records == PARTITIONS * COPIED for one in done.compared.values())
-    # And they copy what the new writer gets, once, behind what east has of its own
+    assert all(comparison.equal and comparison.records == PARTITIONS * COPIED for comparison in done.compared.values())
+    # And they copy what the new writer gets, once, above what east has of its own
     for topic in WHOLE:
         fill(back.stack, "west", topic, 5, partitions=PARTITIONS)
     copy_all(environment, *WHOLE, target="east")
@@ -389,7 +394,7 @@ def test_of_a_cluster_that_is_back_with_less_than_was_copied_nothing_is_guessed(
     # When it is reconciled
     result = reconcile(environment, "east", [topic], reason="it is back")
     # Then it is told, nothing is mirrored, and the tail stays open
-    assert outcome in {one.outcome for one in result.open}
+    assert outcome in {tail.outcome for tail in result.open}
     assert result.needs_attention
     assert f"{topic}@east" not in environment.store.load().mirrors
     assert tail_of(environment, topic).counted is None
@@ -411,7 +416,7 @@ def test_a_returned_cluster_that_has_other_records_than_the_copy_does_not_become
     for result in (sampled, whole):
         assert [one.outcome for one in result.open] == ["differs"] * PARTITIONS
         assert {(one.differs_at, one.difference) for one in result.open} == {(COPIED - 1, "another value")}
-        assert [one.records for one in result.found] == [BEYOND] * PARTITIONS
+        assert [one.records for one in result.tails] == [BEYOND] * PARTITIONS
         assert result.needs_attention
         assert result.mirrored == ()
     assert f"{OTHER}@east" not in environment.store.load().mirrors
@@ -434,7 +439,7 @@ def test_a_tail_counted_before_is_compared_when_its_cluster_becomes_the_standby(
 ) -> None:
     # Given a tail that was counted, and whose records below it were not compared
     counted = reconcile(environment, "east", [COUNTED], mirror=False, verify="none", reason="it is back")
-    assert ([one.outcome for one in counted.found], counted.needs_attention) == (["counted"] * PARTITIONS, False)
+    assert ([one.outcome for one in counted.tails], counted.needs_attention) == (["counted"] * PARTITIONS, False)
     assert tail_of(environment, COUNTED).counted is not None
     # When its cluster is to become the standby
     result = reconcile(environment, "east", [COUNTED], verify="full", reason="it is healthy")
@@ -457,7 +462,7 @@ def test_a_topic_whose_copy_dies_before_its_returned_cluster_was_reconciled_goes
         reconcile(environment, "east", [LEFT], accept_loss=True, reason="west is down")
     # When it is switched back by force
     report = moved(environment, a_forced_move(LEFT, origin="west", target="east"))
-    # Then what was mirrored is read there, and it is written there, behind the tail
+    # Then what was mirrored is read there, and it is written there, above the tail
     assert (report.result, report.error) == ("succeeded", "")
     for extents in stored_topic(environment, LEFT).partitions.values():
         first, last = extents[0], extents[-1]
@@ -466,7 +471,7 @@ def test_a_topic_whose_copy_dies_before_its_returned_cluster_was_reconciled_goes
     # And when both are there, the tail is counted without what was written since
     fill(back.stack, "east", LEFT, 3, partitions=PARTITIONS)
     back.stack.restart("cluster/west")
-    found = reconcile(environment, "east", [LEFT], reason="both are there").found
-    assert {(one.partition, one.outcome, one.start, one.end, one.records) for one in found} == {
+    tails = reconcile(environment, "east", [LEFT], reason="both are there").tails
+    assert {(tail.partition, tail.outcome, tail.start, tail.end, tail.records) for tail in tails} == {
         (partition, "counted", COPIED, COPIED + BEYOND, BEYOND) for partition in range(PARTITIONS)
     }

@@ -8,7 +8,7 @@ from ha_core.metrics.http import HttpServer
 from ha_core.model import GatewayRecord
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.gateway_queries import Said, ask_gateways
+from ha_core.operations.engine.gateway_queries import GatewayReply, ask_gateways
 from stack.memory_store import MemoryStore
 
 
@@ -24,8 +24,8 @@ def test_a_gateway_that_has_workers_is_asked_once_and_by_its_own_name(
             store.client().register_gateway(record.changed(http=f"http://127.0.0.1:{port}"))
         # When
         # Then
-        assert ask_gateways(environment, "/connections", {}) == [Said("gw-1", {"total": 7})]
-        assert ask_gateways(environment, "/connections", {}, "gw-1") == [Said("gw-1", {"total": 7})]
+        assert ask_gateways(environment, "/connections", {}) == [GatewayReply("gw-1", {"total": 7})]
+        assert ask_gateways(environment, "/connections", {}, "gw-1") == [GatewayReply("gw-1", {"total": 7})]
         with pytest.raises(RefusedError, match=r"Gateway gw-2 does not live \(live: gw-1\)"):
             ask_gateways(environment, "/connections", {}, "gw-2")
     finally:

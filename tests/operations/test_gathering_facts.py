@@ -94,12 +94,12 @@ def test_commits_of_a_group_whose_coordinator_is_down_are_shown_as_last_seen_wit
     failing(monkeypatch, "describe_groups", NotReadyError("east", "it has no coordinator"))
     monkeypatch.setattr(Admin, "topics", lambda *_args, **_options: {})
 
-    found = lag_of(healthy, "billing")
+    lag = lag_of(healthy, "billing")
 
-    (row,) = found.partitions
+    (row,) = lag.partitions
     assert (row.topic, row.committed, row.coordinator, row.age_s) == ("orders", 7, "east", 90.0)
-    assert "last seen 90 s ago" in found.coordinators["east"]
-    assert "it has no coordinator" in found.unasked["east"]
+    assert "last seen 90 s ago" in lag.coordinators["east"]
+    assert "it has no coordinator" in lag.unasked["east"]
 
 
 def test_commits_of_groups_in_an_unreachable_cluster_are_shown_as_last_recorded(environment: Environment) -> None:
@@ -115,9 +115,9 @@ def test_a_group_of_an_unreachable_and_never_recorded_cluster_is_shown_as_unknow
     group = Group(name="billing", cluster="east")
     environment.store.commit(StateChange(change_id="group", puts=(group,), expected={(Group, "billing"): None}))
 
-    found = lag_of(environment, "billing")
+    lag = lag_of(environment, "billing")
 
-    assert found.partitions == ()
-    assert "Nothing was recorded of the group" in found.unasked["east"]
+    assert lag.partitions == ()
+    assert "Nothing was recorded of the group" in lag.unasked["east"]
     with pytest.raises(RefusedError, match="now or when last seen"):
         lag_of(environment, "no-such-group")

@@ -35,19 +35,19 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     # When its coordinator no longer answers
     stack.pause("cluster/west")
     try:
-        found = lag_of(environment, name)
+        lag = lag_of(environment, name)
     finally:
         stack.resume("cluster/west")
     # Then its last recorded commits are shown
-    (row,) = found.partitions
+    (row,) = lag.partitions
     assert (row.topic, row.committed, row.coordinator) == (name, 7, "west")
     assert row.age_s is not None
-    assert "west" in found.unasked
+    assert "west" in lag.unasked
 
 
 def test_the_limits_of_brokers_are_read_from_both_clusters(stack: Stack, environment: Environment) -> None:
     view = environment.store.load()
     for name in ("east", "west"):
-        found = gather(environment, view, [name], MoveSet(groups=("billing",))).clusters[name]
-        assert found.limits.keys() == LIMITS.keys()
-        assert all(value.isdecimal() for value in found.limits.values())
+        facts = gather(environment, view, [name], MoveSet(groups=("billing",))).clusters[name]
+        assert facts.limits.keys() == LIMITS.keys()
+        assert all(value.isdecimal() for value in facts.limits.values())

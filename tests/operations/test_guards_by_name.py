@@ -32,7 +32,7 @@ def looked_at(store: MemoryStore, west: Rules, copies: bool = True) -> MirrorPai
 
 
 def findings(pair: MirrorPair) -> str:
-    return " ".join(one.reason for one in pair.findings if one.about == "cluster west")
+    return " ".join(finding.reason for finding in pair.findings if finding.about == "cluster west")
 
 
 def test_all_other_writers_are_denied_when_the_profile_names_the_account(mirrored: MemoryStore) -> None:

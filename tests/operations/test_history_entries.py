@@ -56,10 +56,10 @@ def test_an_operation_reports_its_own_cuts_whatever_later_moves_did_to_the_maps(
         writer="west",
         partitions={
             0: (
-                Extent(cluster="east", start=0, end=10, base=0, term=0),
-                Extent(cluster="west", start=10, end=20, base=0, term=1),
-                Extent(cluster="east", start=20, end=30, base=10, term=2),
-                Extent(cluster="west", start=30, base=10, term=3),
+                Extent(cluster="east", start=0, end=10, base=0, writer_epoch=0),
+                Extent(cluster="west", start=10, end=20, base=0, writer_epoch=1),
+                Extent(cluster="east", start=20, end=30, base=10, writer_epoch=2),
+                Extent(cluster="west", start=30, base=10, writer_epoch=3),
             )
         },
     )
@@ -76,8 +76,8 @@ def test_an_open_crossing_reports_its_cuts_as_the_maps_have_them() -> None:
         writer="east",
         partitions={
             0: (
-                Extent(cluster="east", start=0, end=900, base=0, term=0),
-                Extent(cluster="west", start=900, base=0, term=1),
+                Extent(cluster="east", start=0, end=900, base=0, writer_epoch=0),
+                Extent(cluster="west", start=900, base=0, writer_epoch=1),
             )
         },
         crossing=Crossing(operation="switch-1", state="open"),

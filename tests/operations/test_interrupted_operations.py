@@ -9,7 +9,7 @@ import pytest
 from ha_core.model import MoveRequest, MoveSet, Operation, Scope
 from ha_core.model.operation import Driver, OperationState
 from ha_core.operations.clusters.registered import running_operations
-from ha_core.operations.engine.creating import begin
+from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
@@ -28,7 +28,7 @@ from tests.kit.operations import a_switch
 def interrupted(environment: Environment, proposal: Proposal | MigrationBatch, name: str = "switch-1") -> Operation:
     """An operation whose executor has done nothing for six hours."""
     environment.now = lambda: "2026-11-01T10:00:00Z"
-    operation = begin(environment, proposal, name)
+    operation = create_operation(environment, proposal, name)
     environment.now = lambda: "2026-11-01T16:00:00Z"
     return operation
 
@@ -52,9 +52,9 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
             store.release_locks(name, epoch)
     monkeypatch.setattr(store, "operations", lambda *_: pytest.fail("all operations were read"))
     # When running operations are listed, and the same move is asked for
-    found, twins = running_operations(environment), interrupted_twins(environment, request)
+    operations, twins = running_operations(environment), interrupted_twins(environment, request)
     # Then the interrupted one is found, and no ended one was read
-    assert [operation.id for operation in found] == ["switch-20261101-100002-aa"]
+    assert [operation.id for operation in operations] == ["switch-20261101-100002-aa"]
     assert [twin.id for twin in twins] == ["switch-20261101-100002-aa"]
     assert request.scope == Scope(users=("ann",))
 
@@ -223,7 +223,7 @@ def test_a_refusal_after_an_ended_crossing_becomes_a_failed_step(
     request = make_request(["topic:orders"], "east", "west", reason="drill", mode="forced", unread="skip")
     other = Proposal(request=request, revision=0, moves=MoveSet(topics=("orders",)))
     proposal = other.model_copy(update={"crossings": {"orders": "migrate-1"}})
-    begin(environment, other, "switch-1")
+    create_operation(environment, other, "switch-1")
     ended: list[str] = []
 
     def end(_: Environment, name: str, **_options: object) -> Report:
@@ -248,7 +248,7 @@ def test_an_operation_without_executor_is_reported_as_interrupted(environment: E
     found = problems(environment, environment.store.load(), (), (), (operation,))
 
     assert report_of(environment, operation).result == "interrupted"
-    assert [one.text for one in found if one.about == "operation switch-1"] == [
+    assert [problem.text for problem in found if problem.about == "operation switch-1"] == [
         "It was interrupted: no executor works on it, its last step was 6 h ago; it is planned."
     ]
 

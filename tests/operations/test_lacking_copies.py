@@ -44,7 +44,7 @@ def test_brokers_are_asked_unless_known_log_starts_and_runs_show_that_no_record_
         )
         store.keep_known(KnownTopic, cluster, [seen])
     part = CopiedPartition.of(100, True, runs)
-    told = CopiedMirror(mirror=MIRROR.key, link="link-1", partitions={0: part})
-    store.client().register(MirrorCopies(slot=0, job="j", mirrors=(told,)))
+    mirror = CopiedMirror(mirror=MIRROR.key, link="link-1", partitions={0: part})
+    store.client().register(MirrorCopies(slot=0, job="j", mirrors=(mirror,)))
     # Then brokers are asked if the copy may lack records
     assert list(_candidates(environment, environment.store.load())) == ([MIRROR] if looked_at else [])

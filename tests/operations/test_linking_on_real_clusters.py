@@ -21,7 +21,7 @@ from ha_core.kafka.verifying import copies_of
 from ha_core.model import Operation, UserBindings
 from ha_core.model.operation import LinkOperation
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.creating import begin
+from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal, holding
@@ -75,7 +75,7 @@ def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_agai
 ) -> None:
     # Given a link whose command died
     request = link_request([topic], "east", "west", "a standby")
-    operation = begin(environment, plan_link(environment, request))
+    operation = create_operation(environment, plan_link(environment, request))
     with holding(environment, operation.id, engine.resume) as journal:
         for step in takewhile(lambda step: step != killed_before, STEPS):
             steps_of(journal).perform(step)
@@ -94,7 +94,9 @@ def test_a_link_that_died_before_any_step_is_continued_when_it_is_asked_for_agai
 @pytest.mark.parametrize("steps", [STEPS[:count] for count in range(3)], ids=lambda steps: str(len(steps)))
 def test_a_link_is_undone_without_a_trace(environment: Environment, topic: str, steps: tuple[Step, ...]) -> None:
     # Given a link that got so far
-    operation = begin(environment, plan_link(environment, link_request([topic], "east", "west", "a standby")))
+    operation = create_operation(
+        environment, plan_link(environment, link_request([topic], "east", "west", "a standby"))
+    )
     with holding(environment, operation.id, engine.resume) as journal:
         for step in steps:
             steps_of(journal).perform(step)
@@ -182,7 +184,7 @@ def test_a_copy_is_deleted_with_its_mirror_and_a_later_topic_of_its_name_stays(
 def test_the_deletion_of_a_copy_that_died_is_gone_on_with(
     environment: Environment, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # Given a process that died right behind the revision
+    # Given a process that died right after the revision
     linked(environment, topic)
 
     def dies(*_: object) -> None:

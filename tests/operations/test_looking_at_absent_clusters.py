@@ -21,7 +21,7 @@ class Returned:
         return {name: SimpleNamespace(partitions=3, ends=ends) for name in names if name == "orders"}
 
 
-def test_a_log_without_a_leader_or_with_replicas_behind_is_not_taken_for_a_short_one() -> None:
+def test_a_log_without_a_leader_or_with_lagging_replicas_is_not_taken_for_a_short_one() -> None:
     found = logs_there(Returned(), [("orders", 0), ("orders", 1), ("orders", 2)])  # type: ignore[arg-type]
     assert found["orders", 0] == LogHeld(start=3, end=9, last_stable=8)
     assert found["orders", 1] == Unsettled("its replicas in east have not caught up yet")

@@ -45,8 +45,8 @@ def mapped(number: int) -> Topic:
     for partition in range(PARTITIONS):
         cut, base = seed.randrange(10**11), seed.randrange(10**11)
         partitions[partition] = (
-            Extent(cluster="east-data-centre", start=0, end=cut, base=0, term=0),
-            Extent(cluster="west-data-centre", start=cut, base=base, term=1),
+            Extent(cluster="east-data-centre", start=0, end=cut, base=0, writer_epoch=0),
+            Extent(cluster="west-data-centre", start=cut, base=base, writer_epoch=1),
         )
     return Topic(name=f"{LONG}-{number}", writer="west-data-centre", partitions=partitions)
 

@@ -13,7 +13,7 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from ha_core.model import MigrateOperation, Topic, View
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.model.producer import FIRST_CLIENT_ID
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.errors import RefusedError
@@ -173,8 +173,8 @@ def test_the_last_sequences_below_the_cut_are_carried_to_the_target(
 ) -> None:
     # Producers of gateways have ids of their own range; here a cluster's are taken for them
     def of_gateways(known: Any, surplus: Any) -> Any:
-        found = below_cut(known, surplus) or ()
-        return tuple(replace(producer, producer_id=producer.producer_id + FIRST_CLIENT_ID) for producer in found)
+        facts = below_cut(known, surplus) or ()
+        return tuple(replace(producer, producer_id=producer.producer_id + FIRST_CLIENT_ID) for producer in facts)
 
     # Given producers who wrote below the cut, and on across it
     monkeypatch.setattr(below, "below_cut", of_gateways)
@@ -211,8 +211,8 @@ def test_cuts_that_the_log_passes_before_gateways_serve_them_are_proposed_again(
     report = crossing.resume(operation)
     # Then the cut of that partition was raised until it was ahead, and the history tells so
     assert report.result == "crossing", report.error
-    raised = live(crossing.document.partitions[0])
-    assert (raised.cluster, raised.term) == ("west", 1)
+    raised = open_extent(crossing.document.partitions[0])
+    assert (raised.cluster, raised.writer_epoch) == ("west", 1)
     assert raised.start > RECORDS + 60
     assert crossing.extents()[1] == cut_at(RECORDS + AHEAD)
     notes = [e for e in crossing.environment.store.history(operation) if (e.step, e.outcome) == ("propose", "note")]

@@ -48,8 +48,8 @@ def test_the_preview_counts_partitions_to_create_and_the_lag_of_each_group(clock
 
 
 def test_the_preview_counts_lag_in_client_offsets(clocked: Environment) -> None:
-    moved = Extent(cluster="east", start=1_000, base=0, term=1)
-    old = Extent(cluster="west", start=0, end=1_000, base=0, term=0)
+    moved = Extent(cluster="east", start=1_000, base=0, writer_epoch=1)
+    old = Extent(cluster="west", start=0, end=1_000, base=0, writer_epoch=0)
     view = View(topics={"orders": Topic(name="orders", writer="east", partitions={0: (old, moved), 1: (old, moved)})})
     groups = {("east", "billing"): GroupFacts(state="Stable", offsets={("orders", 0): 1_060})}
 
@@ -86,7 +86,7 @@ def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Envi
         done = HistoryEntry(at="now", epoch=epoch, step="cut_over", outcome="done", detail={"fenced_ms": fenced_ms})
         environment.store.append_history(operation.id, epoch, done)
         environment.store.update_operation(operation.model_copy(update={"state": "succeeded"}), epoch)
-        # When the time of the next one is estimated behind each
+        # When the time of the next one is estimated after each
         said.append(expected_fence(environment))
     # Then it is the one in the middle
     assert "no move was made here yet" in said[0]

@@ -48,13 +48,13 @@ def publisher(registry: Platform) -> ClusterPublisher:
 
 
 def register(registry: Platform, name: str, address: str, **more: str) -> None:
-    found = registry.read.find("clusters", name)
+    stored_entry = registry.read.find("clusters", name)
     entry = RegisteredCluster(name=name, bootstrap=address, **more)
-    registry.apply([put(entry, None if found is None else found.version)], "somebody", "test")
+    registry.apply([put(entry, None if stored_entry is None else stored_entry.version)], "somebody", "test")
 
 
 def in_force(environment: Environment) -> dict[str, tuple[str, str | None]]:
-    return {name: (one.bootstrap, one.zone) for name, one in environment.store.clusters().items()}
+    return {name: (cluster.bootstrap, cluster.zone) for name, cluster in environment.store.clusters().items()}
 
 
 def test_a_cluster_of_the_platform_is_registered_while_it_is_served_and_follows_its_changes(

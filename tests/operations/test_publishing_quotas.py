@@ -37,8 +37,8 @@ class PublishedPlatform:
 
     def limit(self, *entities: QuotaEntity, rate: int = 1000) -> None:
         quotas = [QuotaEntry(**entity._asdict(), producer_byte_rate=rate) for entity in entities]
-        found = [self.registry.read.find("quotas", quota.key) for quota in quotas]
-        versions = [None if one is None else one.version for one in found]
+        entries = [self.registry.read.find("quotas", quota.key) for quota in quotas]
+        versions = [None if entry is None else entry.version for entry in entries]
         self.registry.apply([put(*one) for one in zip(quotas, versions, strict=True)], "somebody", "test")
 
     def free(self, entity: QuotaEntity) -> None:
@@ -63,7 +63,7 @@ def store() -> MemoryStore:
 
 
 def in_force(store: Store) -> dict[QuotaEntity, Limits]:
-    return {one.entity: one.limits for one in store.quotas().readable.values() if one.entity is not None}
+    return {quota.entity: quota.limits for quota in store.quotas().readable.values() if quota.entity is not None}
 
 
 def test_quotas_of_the_platform_are_in_force_until_they_are_deleted_there(

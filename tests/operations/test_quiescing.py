@@ -93,7 +93,7 @@ def test_quiescing_waits_for_a_gateway_that_has_not_drained_its_transactions(
     revision = journal.environment.store.load().revision
     registration.update(record.model_copy(update={"revision": revision + 1, "drained": ("op",)}))
     until = time.monotonic() + 10  # by another thread, and the move's clock does not wait for that
-    while not any(known.drained for known in journal.environment.store.gateways()):
+    while not any(gateway.drained for gateway in journal.environment.store.gateways()):
         assert time.monotonic() < until
     run(journal, Leaders(QUIET))
 

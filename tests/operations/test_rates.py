@@ -39,7 +39,7 @@ def test_the_summary_gives_the_upper_rates_of_the_origin_and_their_chance(tmp_pa
     # When the summary is read
     rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
     # Then each partition of the origin has the highest that is known
-    assert {key: rate.highest for key, rate in rates.known.items()} == {("orders", 0): 9.5, ("orders", 1): 4.0}
+    assert {key: rate.highest for key, rate in rates.by_partition.items()} == {("orders", 0): 9.5, ("orders", 1): 4.0}
     assert rates.of(("orders", 2)) == Rate(0.0, 0.0)
     assert "rates.json" in rates.words
     assert "0.01" in rates.words
@@ -53,7 +53,7 @@ def test_a_default_rate_of_the_job_does_not_count_as_a_recorded_rate(tmp_path: P
 
     rates = from_summary(write(tmp_path, {"chance": 0.01, "partitions": rows}), "east")
 
-    assert rates.known == {("orders", 1): Rate(highest=9.0, expected=4.0, source="history, few")}
+    assert rates.by_partition == {("orders", 1): Rate(highest=9.0, expected=4.0, source="history, few")}
 
 
 class Log:
@@ -80,10 +80,10 @@ def test_without_recorded_rates_planning_measures_log_ends_and_says_so(
     monkeypatch.setattr(environment, "admin", lambda _cluster: log)
     request = make_request(["topic:t"], "east", "west", reason="test", cut="predicted")
     # When rates are asked for
-    found = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
+    rates = planning._rates(environment, environment.store.load(), request, [("t", 0)], file)
     # Then the ends of the log were looked at twice, and no history is claimed
-    assert found.of(("t", 0)) == Rate(highest=40.0, expected=20.0, source="two looks")
-    assert "recorded history" not in found.words
+    assert rates.of(("t", 0)) == Rate(highest=40.0, expected=20.0, source="two looks")
+    assert "recorded history" not in rates.words
 
 
 def test_the_time_to_a_cut_is_estimated_by_the_expected_rate_not_the_upper_one() -> None:

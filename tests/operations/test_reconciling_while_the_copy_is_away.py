@@ -69,9 +69,11 @@ def test_a_loss_that_was_accepted_without_a_count_is_counted_when_both_are_there
     monkeypatch.setattr(reconciling._Reconciling, "_made_again", lambda *_: False)
     monkeypatch.setattr(reconciling, "count", lambda _cluster, _key, start, end, _stable: Counted(end - start, 7))
     with Environment(store.client(), by="test", now=utc_now) as environment:
-        found = reconcile(environment, "east", verify="none", mirror=False, dry_run=True, reason="")
+        reconciled = reconcile(environment, "east", verify="none", mirror=False, dry_run=True, reason="")
 
-    assert [(one.outcome, one.start, one.end, one.records) for one in found.found] == [("counted", 20, 40, 20)]
+    assert [(tail.outcome, tail.start, tail.end, tail.records) for tail in reconciled.tails] == [
+        ("counted", 20, 40, 20)
+    ]
 
 
 @pytest.mark.parametrize(("base", "expected"), [(33, 33), (None, None)])
@@ -79,9 +81,9 @@ def test_records_written_after_a_return_of_the_writer_are_no_part_of_the_tail(
     base: int | None, expected: int | None
 ) -> None:
     extents = (
-        Extent(cluster="east", start=0, end=20, base=0, term=0),
-        Extent(cluster="west", start=500, end=600, base=21, term=1),
-        *(() if base is None else (Extent(cluster="east", start=600, end=None, base=base, term=2),)),
+        Extent(cluster="east", start=0, end=20, base=0, writer_epoch=0),
+        Extent(cluster="west", start=500, end=600, base=21, writer_epoch=1),
+        *(() if base is None else (Extent(cluster="east", start=600, end=None, base=base, writer_epoch=2),)),
     )
     topic = Topic(name="orders", writer="east", partitions={0: extents})
     assert written_again_from(topic, TAIL, 0) == expected

@@ -10,16 +10,16 @@ from ha_core.plan.facts.verdict import error
 
 
 def test_a_refused_change_says_that_nothing_was_changed_and_why() -> None:
-    found = unchanged("Topic orders is locked.")
+    refused_error = unchanged("Topic orders is locked.")
 
-    assert str(found) == "Nothing was changed. Topic orders is locked."
-    assert (found.changed, found.reason) == (False, "Topic orders is locked.")
+    assert str(refused_error) == "Nothing was changed. Topic orders is locked."
+    assert (refused_error.changed, refused_error.reason) == (False, "Topic orders is locked.")
 
 
 @pytest.mark.parametrize("found", [RefusedError("No such topic."), StepFailedError("The copy differs.")])
-def test_an_error_of_another_request_says_its_reason_alone(found: MoveError) -> None:
-    assert found.changed is None
-    assert str(found) == found.reason
+def test_an_error_of_another_request_says_its_reason_alone(move_error: MoveError) -> None:
+    assert move_error.changed is None
+    assert str(move_error) == move_error.reason
 
 
 def test_a_refusal_by_verdicts_has_their_remedies_in_its_reason() -> None:

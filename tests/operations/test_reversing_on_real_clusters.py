@@ -81,9 +81,9 @@ def bases(environment: Environment, mirror: Mirror) -> dict[int, int]:
 def equal(environment: Environment, mirror: Mirror) -> bool:
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
     environment.store.commit(StateChange(change_id=f"link {mirror.link}", puts=(mirror,), expected=expected))
-    found = compare_mirrors(environment, [mirror.topic], mirror.target, 1.0, 0)
-    assert found.equal, [one.to_json() for one in found.partitions]
-    return any(one.found.compared for one in found.partitions)
+    comparison = compare_mirrors(environment, [mirror.topic], mirror.target, 1.0, 0)
+    assert comparison.equal, [partition.to_json() for partition in comparison.partitions]
+    return any(partition.compared.compared for partition in comparison.partitions)
 
 
 def test_a_reversed_mirror_copies_the_new_records_of_its_writer_once(environment: Environment, mirror: Mirror) -> None:

@@ -111,14 +111,14 @@ def test_applying_bindings_waits_until_every_live_gateway_serves_the_revision(
     # Given two gateways, of which one needs some time to catch up
     current = environment.store.load().revision
     first = store.client().register_gateway(gateway("gw-1", current))
-    behind = store.client().register_gateway(gateway("gw-2", current))
+    lagging = store.client().register_gateway(gateway("gw-2", current))
     pauses: list[float] = []
 
     def catch_up(pause_s: float) -> None:
         pauses.append(pause_s)
         first.update(gateway("gw-1", current + 1))
         if len(pauses) > 3:
-            behind.update(gateway("gw-2", current + 1))
+            lagging.update(gateway("gw-2", current + 1))
 
     environment.sleep = catch_up
     # When bindings are applied

@@ -82,23 +82,25 @@ def a_cut(topics: int, partitions: int, producers: int, extents: int = 1) -> tup
 
 def _stays(partitions: int, count: int, seed: Random) -> dict[int, tuple[Extent, ...]]:
     """There and back again: the last stay is in east."""
-    found: dict[int, tuple[Extent, ...]] = {}
+    extents: dict[int, tuple[Extent, ...]] = {}
     for partition in range(partitions):
         start = 0
         several: list[Extent] = []
-        for term in range(count):
+        for writer_epoch in range(count):
             end = start + seed.randrange(1, 10**9)
-            cluster = "east" if (count - term) % 2 else "west"
-            last = term == count - 1
+            cluster = "east" if (count - writer_epoch) % 2 else "west"
+            last = writer_epoch == count - 1
             base = sum(
                 earlier.end - earlier.start
                 for earlier in several
                 if earlier.cluster == cluster and earlier.end is not None
             )
-            several.append(Extent(cluster=cluster, start=start, end=None if last else end, base=base, term=term))
+            several.append(
+                Extent(cluster=cluster, start=start, end=None if last else end, base=base, writer_epoch=writer_epoch)
+            )
             start = end
-        found[partition] = tuple(several)
-    return found
+        extents[partition] = tuple(several)
+    return extents
 
 
 @pytest.mark.parametrize(

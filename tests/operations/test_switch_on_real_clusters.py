@@ -290,8 +290,8 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
     ask = FencedReads._producers
 
     def with_a_writer(window: FencedReads) -> Any:
-        found = work.environment.operation(operation_id)
-        if found is not None and found.state == "fenced":
+        operation = work.environment.operation(operation_id)
+        if operation is not None and operation.state == "fenced":
             work.produce("east", 1)
         return ask(window)
 
@@ -301,9 +301,9 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
     assert "without passing through the gateways" in report.error
     assert f"{work.topic}-0 went from {RECORDS} to {RECORDS + 1}" in report.error
     # And it is told by its code and how much that was, also to who asks later
-    (told,) = report.verdicts
-    assert (told.level, told.code, told.about) == ("error", "past-gateways", f"topic {work.topic}")
-    assert (told.number, told.unit) == (PARTITIONS, "offsets")
+    (verdict,) = report.verdicts
+    assert (verdict.level, verdict.code, verdict.about) == ("error", "past-gateways", f"topic {work.topic}")
+    assert (verdict.number, verdict.unit) == (PARTITIONS, "offsets")
     ended = stored_operation(work.environment, operation_id)
     assert report_of(work.environment, ended).to_json()["verdicts"][0]["code"] == "past-gateways"
 

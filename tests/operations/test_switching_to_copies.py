@@ -15,7 +15,7 @@ from ha_core.mirror.split import fields
 from ha_core.model import Mirror, Operation, Topic
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.creating import begin
+from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import holding
 from ha_core.operations.move.switch_steps import SwitchSteps
@@ -63,11 +63,11 @@ def begun(
     proposal = plan(environment, a_move(topic, origin=origin, target=target, verify=verify))
     assert not proposal.refused, proposal.verdicts
     assert {"goes-to-copy", "copy-unknown"} & {verdict.code for verdict in proposal.verdicts}
-    return begin(environment, proposal)
+    return create_operation(environment, proposal)
 
 
 def mirrors(environment: Environment, topic: str) -> dict[str, Mirror]:
-    return {key: one for key, one in environment.store.load().mirrors.items() if one.topic == topic}
+    return {key: mirror for key, mirror in environment.store.load().mirrors.items() if mirror.topic == topic}
 
 
 def stored(environment: Environment, topic: str) -> Topic:
@@ -79,8 +79,8 @@ def await_copies(copiers: Copiers, topic: str, target: str) -> None:
 
 
 def assert_equal(environment: Environment, topic: str, target: str) -> None:
-    found = compare_mirrors(environment, [topic], target, 1.0, 0)
-    assert found.equal, [one.to_json() for one in found.partitions]
+    comparison = compare_mirrors(environment, [topic], target, 1.0, 0)
+    assert comparison.equal, [partition.to_json() for partition in comparison.partitions]
 
 
 def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the_copy(
@@ -97,8 +97,8 @@ def test_a_mirrored_topic_goes_to_its_copy_and_back_and_the_other_cluster_is_the
         # Then all of it is read there, from the copy, and the mirror goes the other way
         after = stored(environment, topic)
         assert after.writers == after.clusters == {there}
-        assert [found.source for found in mirrors(environment, topic).values()] == [there]
-        assert {extents[-1].term for extents in after.partitions.values()} == {turn + 1}
+        assert [mirror.source for mirror in mirrors(environment, topic).values()] == [there]
+        assert {extents[-1].writer_epoch for extents in after.partitions.values()} == {turn + 1}
         produce(at(environment, there), topic, 5 + turn, partition=0, enable_idempotence=True)
         records += 5 + turn
         await_copies(copiers, topic, here)
@@ -137,14 +137,14 @@ def test_a_planned_switch_to_a_copy_that_differs_is_undone_and_names_the_first_o
     report = engine.resume(environment, operation.id)
     # Then it stays where it is, and the first offset that differs is named with the way out
     assert report.result == "undone"
-    ((code, about, number),) = [(one.code, one.about, one.number) for one in report.verdicts]
+    ((code, about, number),) = [(verdict.code, verdict.about, verdict.number) for verdict in report.verdicts]
     assert (code, about, number) == ("copy-differs", f"topic {topic}", PARTITIONS)
     assert all(place in report.error for place in places)
     assert "--verify none" in report.error
     assert stored(environment, topic) == before
-    assert [one.held for one in mirrors(environment, topic).values()] == [None]
+    assert [mirror.held for mirror in mirrors(environment, topic).values()] == [None]
     assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
-    failed = next(one for one in environment.store.history(operation.id) if one.outcome == "failed")
+    failed = next(entry for entry in environment.store.history(operation.id) if entry.outcome == "failed")
     assert (failed.step, failed.detail["verdicts"][0]["code"]) == ("compare", "copy-differs")
     # And who says so goes all the same
     assert engine.resume(environment, begun(environment, topic, verify="none").id).result == "succeeded"
@@ -165,8 +165,10 @@ def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next
     told = report.to_json()["compared"]
     assert (told["verify"], told["records"], told["partitions"]) == ("full", RECORDS * PARTITIONS, PARTITIONS)
     assert told["ranges"] == told["of_ranges"] == PARTITIONS
-    done = [one for one in environment.store.history(operation.id) if (one.step, one.outcome) == ("compare", "done")]
-    assert [one.detail["records"] for one in done] == [RECORDS * PARTITIONS]
+    done = [
+        entry for entry in environment.store.history(operation.id) if (entry.step, entry.outcome) == ("compare", "done")
+    ]
+    assert [entry.detail["records"] for entry in done] == [RECORDS * PARTITIONS]
     ended = environment.operation(operation.id)
     assert ended is not None
     assert f"{RECORDS * PARTITIONS} records of its copies were equal" in ended.result

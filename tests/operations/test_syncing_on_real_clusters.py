@@ -88,7 +88,7 @@ def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_le
     before = own(environment, "west", topic)
     looked = sync_mirrors(environment, [topic], dry_run=True)
     assert own(environment, "west", topic) == before
-    assert {one.text.partition("=")[0] for one in looked.changes if one.what == "settings"} >= {"retention.ms"}
+    assert {change.text.partition("=")[0] for change in looked.changes if change.what == "settings"} >= {"retention.ms"}
     # When it is done
     done = sync_mirrors(environment, [topic])
     # Then the copy has them, and a second time there is nothing to do
@@ -96,7 +96,7 @@ def test_settings_that_change_in_the_source_change_in_the_copy_and_others_are_le
     assert (found["retention.ms"], found["segment.bytes"]) == ("3600000", "2000000")
     assert found["cleanup.policy"] == "compact,delete"
     assert found["max.message.bytes"] == str(2**31 - 1), "a copy takes whatever its source holds"
-    assert [one.text for one in done.changes] == [one.text for one in looked.changes]
+    assert [change.text for change in done.changes] == [change.text for change in looked.changes]
     assert sync_mirrors(environment, [topic]).changes == ()
     # And when the source has none of its own any more, neither has the copy
     alter(environment, "east", topic, retention_ms=None, segment_bytes=None, cleanup_policy=None)
@@ -109,11 +109,11 @@ def test_a_setting_left_alone_and_a_refused_one_do_not_stop_the_others(environme
     topic = mirrored(environment, {}, left_alone=("retention.*",))
     alter(environment, "east", topic, retention_ms="3600000", segment_bytes="2000000")
     # When it is brought in sync
-    found = sync_mirrors(environment, [topic])
+    syncs = sync_mirrors(environment, [topic])
     # Then all but that is there
     assert "retention.ms" not in own(environment, "west", topic)
     assert own(environment, "west", topic)["segment.bytes"] == "2000000"
-    assert found.stops == ()
+    assert syncs.stops == ()
 
 
 def test_a_copy_keeps_timestamps_until_it_becomes_the_writer(environment: Environment) -> None:
@@ -139,7 +139,7 @@ def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
     assert admin_of(environment, "east").grow_topics({topic: 5}, lambda: None) == {}
     grown = sync_mirrors(environment, [topic])
     # Then so does the standby
-    assert [one.text for one in grown.changes if one.what == "partitions"] == ["2 → 5 partitions"]
+    assert [change.text for change in grown.changes if change.what == "partitions"] == ["2 → 5 partitions"]
     assert admin_of(environment, "west").partition_counts([topic]) == {topic: 5}
     # When the standby has more
     assert admin_of(environment, "west").grow_topics({topic: 6}, lambda: None) == {}
@@ -154,9 +154,9 @@ def test_a_standby_grows_with_its_source_and_more_partitions_there_are_reported(
 def test_clusters_without_an_authoriser_have_no_rights_to_bring_over_and_that_stops_nothing(
     environment: Environment, topic: str
 ) -> None:
-    found = sync_mirrors(environment, [topic])
-    assert [(one.what, one.stop) for one in of(found, "cluster east")] == [("rights", False)]
-    assert "no authoriser" in of(found, "cluster west")[0].reason
+    syncs = sync_mirrors(environment, [topic])
+    assert [(finding.what, finding.stop) for finding in of(syncs, "cluster east")] == [("rights", False)]
+    assert "no authoriser" in of(syncs, "cluster west")[0].reason
 
 
 def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_target_has_from_elsewhere(
@@ -178,15 +178,15 @@ def test_commits_follow_the_source_forwards_and_back_but_never_below_what_the_ta
     # When a group is further in the target than the source ever was
     commit(environment, "west", group, topic, 15, 3)
     commit(environment, "east", group, topic, 13, 4)
-    found = groups_synced(environment, topic, memory)
+    synced = groups_synced(environment, topic, memory)
     # Then that is left, and told; the rest is copied
     assert committed(environment, "west", group, topic) == {0: 15, 1: 4}
-    (told,) = of(found, f"group {group}")
-    assert f"has 15 of {topic}-0, the source 13" in told.reason
+    (finding,) = of(synced, f"group {group}")
+    assert f"has 15 of {topic}-0, the source 13" in finding.reason
     # When its offsets are deleted in the source
     east = admin_of(environment, "east")
     assert east.delete_group_offsets(group, [(topic, 0), (topic, 1)], lambda: None) == ()
-    found = groups_synced(environment, topic, memory)
+    synced = groups_synced(environment, topic, memory)
     # Then synced commits are deleted in the target, and others stay
     assert committed(environment, "west", group, topic) == {0: 15}
     # And a group that begins anew is followed
@@ -219,8 +219,8 @@ def test_a_group_with_members_on_the_standby_is_left_alone_until_they_are_gone(
     group = f"g-{topic}"
     commit(environment, "east", group, topic, 8, 8)
     with live_member(environment, "west", group, topic):
-        found = groups_synced(environment, topic, Memory())
-        assert "has members in west" in of(found, f"group {group}")[0].reason
+        synced = groups_synced(environment, topic, Memory())
+        assert "has members in west" in of(synced, f"group {group}")[0].reason
         assert committed(environment, "west", group, topic) == {}
     assert of(groups_synced(environment, topic, Memory()), f"group {group}") == []
     assert committed(environment, "west", group, topic) == {0: 8, 1: 8}
@@ -232,9 +232,9 @@ def test_a_group_that_is_bound_to_the_standby_is_left_alone(environment: Environ
         commit(environment, "east", group, topic, 8, 8)
     user = UserBindings(user=f"user-{topic}", groups={bound: "west"})
     environment.store.commit(StateChange(change_id=topic, puts=(user,), expected={(UserBindings, user.user): None}))
-    found = groups_synced(environment, topic, Memory())
+    synced = groups_synced(environment, topic, Memory())
     # Then what is bound to the standby is left alone, and the other one is copied
-    assert "its coordinator is in west" in of(found, f"group {bound}")[0].reason
+    assert "its coordinator is in west" in of(synced, f"group {bound}")[0].reason
     assert committed(environment, "west", bound, topic) == {}
     assert committed(environment, "west", other, topic) == {0: 8, 1: 8}
 
@@ -270,5 +270,5 @@ def test_a_pass_that_was_overtaken_by_the_end_of_the_mirror_changes_nothing_more
     # Then nothing was changed, and that is told
     assert "has ended" in of(groups, f"group {group}")[0].reason
     assert committed(environment, "west", group, topic) == {}
-    assert any("has ended" in one.reason for one in of(settings, "cluster west"))
+    assert any("has ended" in finding.reason for finding in of(settings, "cluster west"))
     assert own(environment, "west", topic)["retention.ms"] == KEPT_MS["retention.ms"]

@@ -39,12 +39,18 @@ def read(told: Mapping[int, tuple[str, str]] | None, *states: ProducerFacts) -> 
 
 
 def test_open_transactions_are_reported_with_their_transactional_ids() -> None:
-    found = read({1: ("pay-1", "Ongoing"), 2: ("pay-2", "CompleteCommit")}, producer(1, 40), producer(2))
+    transactions = read({1: ("pay-1", "Ongoing"), 2: ("pay-2", "CompleteCommit")}, producer(1, 40), producer(2))
 
-    assert found.topics == {"orders"}
-    assert found.ids("orders") == ("pay-1", "pay-2")
-    (one,) = found.open("orders", NOW_MS)
-    assert (one.partition, one.offset, one.age_s, one.transactional_id, one.hanging) == (0, 40, 1.0, "pay-1", False)
+    assert transactions.topics == {"orders"}
+    assert transactions.ids("orders") == ("pay-1", "pay-2")
+    (transaction,) = transactions.open("orders", NOW_MS)
+    assert (
+        transaction.partition,
+        transaction.offset,
+        transaction.age_s,
+        transaction.transactional_id,
+        transaction.hanging,
+    ) == (0, 40, 1.0, "pay-1", False)
 
 
 @pytest.mark.parametrize(
@@ -63,15 +69,17 @@ def test_open_transactions_are_reported_with_their_transactional_ids() -> None:
 def test_a_transaction_hangs_when_no_coordinator_knows_it_and_it_is_too_old_to_be_on_its_way(
     told: Mapping[int, tuple[str, str]] | None, last_ms: int, hangs: bool
 ) -> None:
-    assert [one.hanging for one in read(told, producer(1, 40, last_ms)).open("orders", NOW_MS)] == [hangs]
+    assert [transaction.hanging for transaction in read(told, producer(1, 40, last_ms)).open("orders", NOW_MS)] == [
+        hangs
+    ]
 
 
 def test_producers_without_transactions_and_copiers_have_no_transactions() -> None:
     plain, copier = producer(1, coordinator=-1), producer(2)
 
-    found = read({2: ("switchyard-copy-link-1-orders-0", "CompleteAbort")}, plain, copier)
+    transactions = read({2: ("switchyard-copy-link-1-orders-0", "CompleteAbort")}, plain, copier)
 
-    assert (found.topics, found.ids("orders")) == (frozenset(), ())
+    assert (transactions.topics, transactions.ids("orders")) == (frozenset(), ())
 
 
 def test_open_transactions_are_asked_for_first_and_the_report_is_bounded() -> None:
@@ -79,10 +87,13 @@ def test_open_transactions_are_asked_for_first_and_the_report_is_bounded() -> No
     many = [producer(number) for number in range(500)]
     many += [producer(number, 7, LONG_AGO_MS) for number in range(500, 500 + MAX_ASKED + 1)]
 
-    found = Transactions.read(coordinators, {("orders", 0): tuple(many)}, 1.0)  # type: ignore[arg-type]
+    transactions = Transactions.read(coordinators, {("orders", 0): tuple(many)}, 1.0)  # type: ignore[arg-type]
 
     assert coordinators.asked[0] == 500
     assert len(coordinators.asked) == MAX_ASKED
-    assert len(found.open("orders", NOW_MS)) == MAX_NAMED
+    assert len(transactions.open("orders", NOW_MS)) == MAX_NAMED
     # A transaction that no coordinator was asked about is not reported as hanging
-    assert sum(one.hanging for one in replace(found, asked=frozenset({500})).open("orders", NOW_MS)) == 1
+    assert (
+        sum(transaction.hanging for transaction in replace(transactions, asked=frozenset({500})).open("orders", NOW_MS))
+        == 1
+    )

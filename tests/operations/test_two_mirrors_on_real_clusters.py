@@ -63,12 +63,12 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     # When they are copied, then both are equal
     for target in COPIES:
         with await_copies(copiers, TOPIC, target, 120):
-            found = compare_mirrors(environment, [TOPIC], target, 1.0, 0)
-        assert found.equal, [one.to_json() for one in found.partitions]
+            comparison = compare_mirrors(environment, [TOPIC], target, 1.0, 0)
+        assert comparison.equal, [one.to_json() for one in comparison.partitions]
         assert [len(content(at(stack, target), TOPIC, p)) for p in range(PARTITIONS)] == [RECORDS] * PARTITIONS
     # When the topic is to be switched to one of them in peace, then that is refused, with the way out
-    refused = [one for one in plan(environment, a_move(TOPIC)).verdicts if one.level == "error"]
-    assert [one.code for one in refused] == ["third-cluster"]
+    refused = [verdict for verdict in plan(environment, a_move(TOPIC)).verdicts if verdict.level == "error"]
+    assert [verdict.code for verdict in refused] == ["third-cluster"]
     assert f"mirror unlink {TOPIC} --to north" in refused[0].remedy
     # When its cluster is killed, and the topic is forced to one of them
     record(environment, ["east"])
@@ -76,9 +76,9 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     before = epochs(environment, north)
     stack.kill("cluster/east")
     proposal = plan(environment, a_forced_move(TOPIC))
-    told = {one.code: one for one in proposal.verdicts}
+    verdicts = {verdict.code: verdict for verdict in proposal.verdicts}
     assert not proposal.refused, proposal.verdicts
-    assert told["third-cluster"].level == "warning"
+    assert verdicts["third-cluster"].level == "warning"
     report = moved(environment, proposal)
     # Then it goes on there, and no mirror from the dead cluster is left
     assert (report.result, report.error) == ("succeeded", "")
@@ -92,7 +92,9 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     assert epochs(environment, north) == {partition: epoch + 2 for partition, epoch in before.items()}
     # When it is to be linked anew, then its old copy stands in the way, and is left alone
     link = link_request([TOPIC], "west", "north", "a standby again")
-    assert "foreign-data" in {one.code for one in plan_link(environment, link).verdicts if one.level == "error"}
+    assert "foreign-data" in {
+        verdict.code for verdict in plan_link(environment, link).verdicts if verdict.level == "error"
+    }
     assert len(content(at(stack, "north"), TOPIC)) == RECORDS
     # When it is deleted there, as the result says, then the new writer is mirrored there
     admin = AdminClient(at(stack, "north"))
@@ -100,6 +102,6 @@ def test_a_forced_switch_to_one_of_two_equal_copies_ends_the_other_which_is_link
     produce(at(stack, "west"), TOPIC, 40)
     linked(environment, TOPIC, source="west", target="north")
     with await_copies(copiers, TOPIC, "north", 120):
-        found = compare_mirrors(environment, [TOPIC], "north", 1.0, 0)
-    assert found.equal, [one.to_json() for one in found.partitions]
+        comparison = compare_mirrors(environment, [TOPIC], "north", 1.0, 0)
+    assert comparison.equal, [one.to_json() for one in comparison.partitions]
     assert len(content(at(stack, "north"), TOPIC)) == RECORDS + 40

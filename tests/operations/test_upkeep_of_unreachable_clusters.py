@@ -112,7 +112,7 @@ def test_a_forced_request_takes_the_groups_of_every_user_bound_to_the_dead_clust
 def test_bringing_mirrors_in_sync_names_the_clusters_in_which_rules_of_ended_mirrors_may_be_left(
     environment: Environment,
 ) -> None:
-    found = [one for part in sync_mirrors(environment, ()).parts for one in part.findings]
-    assert sorted(one.about for one in found) == ["cluster east", "cluster west"]
-    assert all("is not known: it does not answer now" in one.reason for one in found)
-    assert not any(one.stop for one in found)
+    findings = [finding for part in sync_mirrors(environment, ()).parts for finding in part.findings]
+    assert sorted(finding.about for finding in findings) == ["cluster east", "cluster west"]
+    assert all("is not known: it does not answer now" in finding.reason for finding in findings)
+    assert not any(finding.stop for finding in findings)

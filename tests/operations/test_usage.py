@@ -35,7 +35,7 @@ def test_all_uses_of_a_user_are_withdrawn_and_the_user_is_gone(environment: Envi
 
     gone = forget_usage(environment, "bob")
 
-    assert [(one.what, one.name) for one in gone] == [("topic", "orders"), ("group", "billing")]
+    assert [(sighting.what, sighting.name) for sighting in gone] == [("topic", "orders"), ("group", "billing")]
     assert stored(environment, "bob") is None
 
 

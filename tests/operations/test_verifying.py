@@ -115,6 +115,6 @@ def test_growth_of_the_origin_with_all_gateways_alive_is_reported_as_a_bypass(
 
     with pytest.raises(BypassError, match=r"orders-0 from 10 to 11\. A producer writes there without") as raised:
         AnySteps(scene.journal).verify()
-    assert [(one.code, one.about, one.number) for one in raised.value.verdicts] == [
+    assert [(verdict.code, verdict.about, verdict.number) for verdict in raised.value.verdicts] == [
         ("past-gateways", "topic orders", 1)
     ]

@@ -104,9 +104,13 @@ def assert_all_in(environment: Environment, cluster: str) -> None:
 
 def parts(environment: Environment, known: set[str]) -> list[tuple[tuple[str, ...], str]]:
     """Topics and state of each switch that is not among the known, the oldest first; they are known from now on."""
-    found = [one for one in environment.store.operations(50) if isinstance(one, MoveOperation) and one.id not in known]
-    known |= {one.id for one in found}
-    return [(tuple(one.moves.topics), str(one.state)) for one in reversed(found)]
+    operations = [
+        operation
+        for operation in environment.store.operations(50)
+        if isinstance(operation, MoveOperation) and operation.id not in known
+    ]
+    known |= {operation.id for operation in operations}
+    return [(tuple(operation.moves.topics), str(operation.state)) for operation in reversed(operations)]
 
 
 def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_part_and_by_force(
@@ -119,7 +123,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
         declare_usage(environment, f"user-{topic}", (topic,), (f"group-{topic}",))
     linked(environment, *TOPICS)
     all_copied(copiers, "west")
-    known = {one.id for one in environment.store.operations(50)}
+    known = {operation.id for operation in environment.store.operations(50)}
     # When the command is killed under the fence of its first part
     Command(stack, "east", "west").dies(environment, BEHIND_ITS_FENCE)
     (begun,) = (topic for topic in TOPICS if environment.store.load().topics[topic].fence is not None)
@@ -145,7 +149,7 @@ def test_a_whole_cluster_goes_to_its_copies_although_the_command_dies_inside_a_p
     assert sorted(parts(environment, known)) == [((topic,), "succeeded") for topic in TOPICS]
     # And all that was copied is there; what the dead cluster may have more is to be counted when it is back
     assert records(stack, "east") == [RECORDS + MORE] * PARTITIONS * len(TOPICS)
-    tails = {one.topic: one for one in environment.store.lost_tails()}
+    tails = {tail.topic: tail for tail in environment.store.lost_tails()}
     assert tails.keys() == set(TOPICS)
-    assert {one.cluster for one in tails.values()} == {"west"}
+    assert {tail.cluster for tail in tails.values()} == {"west"}
     assert environment.store.load().mirrors == {}

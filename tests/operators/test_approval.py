@@ -34,9 +34,9 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     """The store behind the task's connection."""
-    found = MemoryStore()
-    monkeypatch.setattr(SwitchyardHook, "get_conn", lambda _self, by: nullcontext(Environment(found, by=by)))
-    return found
+    memory_store = MemoryStore()
+    monkeypatch.setattr(SwitchyardHook, "get_conn", lambda _self, by: nullcontext(Environment(memory_store, by=by)))
+    return memory_store
 
 
 def context(approval: str = "anybody") -> dict[str, Any]:
@@ -67,7 +67,7 @@ def respond(approval: str, who: str, chosen: str) -> None:
         ("anybody", "alice", "Approve", "taken"),
     ],
 )
-def test_the_user_who_triggered_a_run_cannot_approve_it_when_somebody_else_must(
+def test_the_user_who_triggered_a_run_cannot_approve_it_when_another_user_must(
     asked: list[str], approval: str, who: str, chosen: str, becomes: str
 ) -> None:
     respond(approval, who, chosen)
@@ -93,7 +93,7 @@ def test_a_run_keeps_waiting_after_an_answer_that_does_not_count(store: MemorySt
 
     respond("somebody else", "alice", "Approve")
 
-    assert [one.run for one in store.waiting_approvals()] == ["airflow:switch/manual__1"]
+    assert [approval.run for approval in store.waiting_approvals()] == ["airflow:switch/manual__1"]
 
 
 @pytest.mark.parametrize(("approval", "dry_run"), [("nobody", False), ("anybody", True)])

@@ -91,5 +91,5 @@ def test_each_damaged_copy_is_a_verdict_with_its_alternatives() -> None:
     assert "With --damaged-copies leave the others move" in refused.remedy
     assert "--damaged-copies" not in alone.remedy
     # And none advises to delete a log that may be the last one
-    assert all("Delete nothing there while east may not come back" in one.remedy for one in (refused, alone))
+    assert all("Delete nothing there while east may not come back" in verdict.remedy for verdict in (refused, alone))
     assert alone.text.endswith("Nothing else is to move.")

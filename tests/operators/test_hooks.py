@@ -80,7 +80,9 @@ def test_a_scheduled_run_does_not_create_a_mistyped_root(monkeypatch: pytest.Mon
 
     SwitchyardHook().get_conn()
 
-    assert [(one.zookeeper, one.root, one.create_root) for one in opened] == [("zk:2181", "/swichtyard", False)]
+    assert [(settings.zookeeper, settings.root, settings.create_root) for settings in opened] == [
+        ("zk:2181", "/swichtyard", False)
+    ]
 
 
 def test_every_connection_type_has_its_hook() -> None:

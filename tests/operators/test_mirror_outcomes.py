@@ -68,13 +68,13 @@ def test_a_dry_run_promises_no_mirror_if_nothing_can_be_counted(monkeypatch: pyt
 
 
 def test_steps_not_requested_or_done_before_are_not_reported_as_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    found = Reconciled("east", "b:1", (COUNTED,))
-    dry = told(monkeypatch, found, topics=[], mirror=False, accept_loss=False, dry_run=True)
+    reconciled = Reconciled("east", "b:1", (COUNTED,))
+    dry = told(monkeypatch, reconciled, topics=[], mirror=False, accept_loss=False, dry_run=True)
     assert dry == "would keep that 5 records of 1 partition of east were not mirrored"
     would = Reconciled("east", "b:1", (COUNTED,), mirrored=("orders",), dry_run=True)
     dry = told(monkeypatch, would, topics=[], mirror=True, accept_loss=False, dry_run=True)
     assert dry == "would keep that 5 records of 1 partition of east were not mirrored, and mirror 1 topic to it"
-    again = told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=False)
+    again = told(monkeypatch, reconciled, topics=[], mirror=True, accept_loss=False, dry_run=False)
     assert again == (
         "5 records of 1 partition of east were not mirrored: no client gets them, and the log has the commands that "
         "fetch them; no further topic is mirrored to it"
@@ -84,8 +84,8 @@ def test_steps_not_requested_or_done_before_are_not_reported_as_done(monkeypatch
 def test_a_dry_run_gives_the_reason_for_a_topic_that_cannot_be_mirrored_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    found = Reconciled("east", "b:1", (COUNTED,), not_mirrored={"orders": "it has moved on since"}, dry_run=True)
-    assert told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=True) == (
+    reconciled = Reconciled("east", "b:1", (COUNTED,), not_mirrored={"orders": "it has moved on since"}, dry_run=True)
+    assert told(monkeypatch, reconciled, topics=[], mirror=True, accept_loss=False, dry_run=True) == (
         "would keep that 5 records of 1 partition of east were not mirrored. The log has all of it. The first: "
         "orders is not mirrored to east: it has moved on since"
     )
@@ -95,10 +95,10 @@ def test_a_failed_run_reports_its_problems_and_its_finished_part_and_nothing_els
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     differs = COUNTED._replace(topic="bills").differing(7, "another value")
-    found = Reconciled("east", "b:1", (COUNTED, differs), mirrored=("orders",))
+    reconciled = Reconciled("east", "b:1", (COUNTED, differs), mirrored=("orders",))
     monkeypatch.setattr(ReconcileOperator, "push_result", lambda *_: None)
     with pytest.raises(AirflowFailException) as raised:
-        told(monkeypatch, found, topics=[], mirror=True, accept_loss=False, dry_run=False)
+        told(monkeypatch, reconciled, topics=[], mirror=True, accept_loss=False, dry_run=False)
     assert str(raised.value).startswith(
         "Of east: 1 partition cannot be counted, or differs from its copy; mirrored to it from now on: 1 topic. The "
         "first: bills-0: below 20, its mirrored end, east has other records"
@@ -162,8 +162,8 @@ def test_the_command_that_fetches_a_lost_tail_has_a_place_for_the_login() -> Non
 
 def test_a_topic_that_differs_is_not_reported_as_equal_to_its_copy() -> None:
     compared = SimpleNamespace(records=2234, ranges=(3, 3), differing={("bills", 0): (7, "another value")})
-    found = Reconciled("east", "b:1", (COUNTED,), compared={"orders": cast(MirrorsCompared, compared)})
-    first, *_ = reconciled_page(found)
+    reconciled = Reconciled("east", "b:1", (COUNTED,), compared={"orders": cast(MirrorsCompared, compared)})
+    first, *_ = reconciled_page(reconciled)
     assert str(first).endswith("are as in its copy, and others are not")
 
 
@@ -190,8 +190,8 @@ LATER = SyncFinding(what="offsets", about="group tills", reason="it has members 
 def test_findings_that_a_sync_leaves_to_operators_are_in_the_first_line_of_dry_runs_too(
     monkeypatch: pytest.MonkeyPatch, dry_run: bool
 ) -> None:
-    found = MirrorsSynced((Synced("east", "west", "topics", "", 1, (), (LATER, GONE)),), dry_run)
-    monkeypatch.setattr(passes, "sync_mirrors", lambda *_: found)
+    syncs = MirrorsSynced((Synced("east", "west", "topics", "", 1, (), (LATER, GONE)),), dry_run)
+    monkeypatch.setattr(passes, "sync_mirrors", lambda *_: syncs)
     context, pushed = running(monkeypatch, SyncMirrorsOperator)
     task = SyncMirrorsOperator(task_id="work", topics=[], target="", dry_run=dry_run)
     with nullcontext() if dry_run else pytest.raises(AirflowFailException):
@@ -202,7 +202,7 @@ def test_findings_that_a_sync_leaves_to_operators_are_in_the_first_line_of_dry_r
         kind, begin = DRY_RUN, "would change 0 things on standbys; "
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (kind, f"{begin}{left}")
     if not dry_run:
-        assert pushed["return_value"] == found.to_json()
+        assert pushed["return_value"] == syncs.to_json()
 
 
 def test_a_dry_run_of_a_link_has_its_verdicts_in_the_result(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,8 +237,8 @@ def test_a_failed_cluster_switch_reports_the_parts_that_have_moved(
     monkeypatch.setattr(ReportClusterSwitchOperator, "ended", lambda _: parts)
     report = ReportClusterSwitchOperator(task_id="report")
     outcome = RunOutcome(FAILED, "1 of 3 did not: why", where="in switch", failed=True)
-    found = report.judged(outcome)
-    assert (found.line, found.failed) == (line, True)
-    found = report.judged(replace(outcome, short="`do this`: why"))
-    assert found.line == line
-    assert found.short_line == line.replace("1 of 3 did not: why", "`do this`: why")
+    run_outcome = report.judged(outcome)
+    assert (run_outcome.line, run_outcome.failed) == (line, True)
+    run_outcome = report.judged(replace(outcome, short="`do this`: why"))
+    assert run_outcome.line == line
+    assert run_outcome.short_line == line.replace("1 of 3 did not: why", "`do this`: why")

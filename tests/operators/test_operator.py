@@ -40,7 +40,7 @@ def context(**conf: Any) -> dict[str, Any]:
 
 
 def test_a_long_list_in_a_result_is_cut_and_the_rest_is_counted() -> None:
-    result = bounded({"topics": ["a", "b", "c"], "moves": {"reasons": {"x": 1, "y": 2, "z": 3}}, "n": 3}, most=2)
+    result = bounded({"topics": ["a", "b", "c"], "moves": {"reasons": {"x": 1, "y": 2, "z": 3}}, "n": 3}, max_items=2)
 
     assert result == {
         "topics": ["a", "b"],

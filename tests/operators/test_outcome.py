@@ -79,9 +79,9 @@ ALL_THERE = TaskResult("plan", ("skipped",), NOTHING, "all is there")
 def test_the_first_line_of_a_run_has_the_outcome_of_its_worst_task(
     results: tuple[TaskResult, ...], line: str, failed: bool
 ) -> None:
-    found = outcome([*results])
+    run_outcome = outcome([*results])
 
-    assert (found.line, found.failed) == (line, failed)
+    assert (run_outcome.line, run_outcome.failed) == (line, failed)
 
 
 def test_a_plan_is_not_reported_as_done() -> None:
@@ -89,10 +89,10 @@ def test_a_plan_is_not_reported_as_done() -> None:
 
 
 def test_a_task_that_ended_without_a_message_fails_the_run() -> None:
-    found = outcome([PLAN, TaskResult("cut_over", ("failed",)), TaskResult("verify", ("upstream_failed",))])
+    run_outcome = outcome([PLAN, TaskResult("cut_over", ("failed",)), TaskResult("verify", ("upstream_failed",))])
 
-    assert found.failed
-    assert found.line.startswith("FAILED in cut_over: it ended without a message")
+    assert run_outcome.failed
+    assert run_outcome.line.startswith("FAILED in cut_over: it ended without a message")
 
 
 FORCED = MoveRequest(
@@ -171,9 +171,9 @@ def test_a_planned_move_shows_no_effect_on_readers() -> None:
 
 @pytest.mark.parametrize(("who", "words"), [("bob", "by bob"), ("", "because there was no answer in time")])
 def test_a_rejected_run_names_the_user_who_rejected_it(who: str, words: str) -> None:
-    found = outcome([PLAN, SKIPPED], rejected_by=who)
+    run_outcome = outcome([PLAN, SKIPPED], rejected_by=who)
 
-    assert (found.line, found.failed) == (f"REJECTED {words}: nothing changed", False)
+    assert (run_outcome.line, run_outcome.failed) == (f"REJECTED {words}: nothing changed", False)
 
 
 def test_an_unknown_key_is_named_with_the_nearest_field_of_the_form() -> None:
@@ -273,22 +273,22 @@ DIFFERING = copies_differ(
 
 
 def refused(*verdicts: Any) -> RunOutcome:
-    text = " ".join(one.words for one in verdicts)
-    told = TaskResult("plan", ("failed",), REFUSED, text, refusal_in_short(verdicts))
-    return outcome([told])
+    text = " ".join(verdict.words for verdict in verdicts)
+    result = TaskResult("plan", ("failed",), REFUSED, text, refusal_in_short(verdicts))
+    return outcome([result])
 
 
 def test_the_remedy_of_a_refusal_is_not_cut_off_beside_its_task() -> None:
-    found = refused(info("goes-to-copy", "topic audit", "It goes."), *DIFFERING)
+    run_outcome = refused(info("goes-to-copy", "topic audit", "It goes."), *DIFFERING)
 
-    assert found.line.startswith(
+    assert run_outcome.line.startswith(
         "REFUSED: nothing changed. topic audit: It goes. topic orders: The copy of topic orders"
     )
-    assert shown(found).startswith(
+    assert shown(run_outcome).startswith(
         "REFUSED: nothing changed. topic orders (copy-differs): `switchyard mirror verify orders --to west` compares "
         "all of it. For a new copy end the mirror (`switchyard mirror unlink orders --to west`)"
     )
-    assert len(shown(found)) <= MAX_SHOWN
+    assert len(shown(run_outcome)) <= MAX_SHOWN
 
 
 def test_several_refusals_are_counted() -> None:
@@ -308,9 +308,9 @@ def test_a_long_text_of_no_verdict_has_its_command_before_the_details() -> None:
         f"Of east: 1 partition cannot be counted. The first: {'details ' * 30}. `switchyard x` helps. The log has all."
     )
 
-    found = outcome([TaskResult("reconcile", ("failed",), FAILED, text)])
+    run_outcome = outcome([TaskResult("reconcile", ("failed",), FAILED, text)])
 
-    assert shown(found).startswith(
+    assert shown(run_outcome).startswith(
         "FAILED in reconcile: Of east: 1 partition cannot be counted. `switchyard x` helps. The first: details"
     )
     label = text.replace("`switchyard x` helps", 'Say "Accept the loss"')

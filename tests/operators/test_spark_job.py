@@ -46,7 +46,9 @@ def submitted(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]
         Cluster(name="west", bootstrap="west:9092"),
         Cluster(name="lost", bootstrap="lost:9092", security="unknown"),
     )
-    store.commit(StateChange(change_id="seed", puts=clusters, expected={(Cluster, one.name): None for one in clusters}))
+    store.commit(
+        StateChange(change_id="seed", puts=clusters, expected={(Cluster, cluster.name): None for cluster in clusters})
+    )
 
     @contextmanager
     def environment(_hook: Any, _by: str) -> Iterator[Any]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ha_core.model import Extent
-from ha_core.model.extent import append, live
+from ha_core.model.extent import append, open_extent
 from ha_core.plan.migration.aging import drop
 
 
 def rows(extents: Sequence[Extent]) -> list[tuple[str, int, int | None, int, int]]:
     """Cluster, start, end, base and term of each."""
-    return [(e.cluster, e.start, e.end, e.base, e.term) for e in extents]
+    return [(e.cluster, e.start, e.end, e.base, e.writer_epoch) for e in extents]
 
 
 def cut(extents: Sequence[Extent], origin_end: int, target: str, base: int) -> tuple[Extent, ...]:
     """`append` at the writer's log end `origin_end`, as its own cluster counts."""
-    return append(extents, target, live(extents).to_client(origin_end), base)
+    return append(extents, target, open_extent(extents).to_client(origin_end), base)
 
 
 def pruned(extents: Sequence[Extent], log_starts: Mapping[str, int]) -> tuple[Extent, ...]:

@@ -30,14 +30,22 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import Place, check, identity, live, locate
+from ha_core.model.extent import Location, check, identity, locate, open_extent
 from ha_core.model.operation import AdoptedGroup
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds
 from ha_core.plan.mirror.copies import also_mirrored, hold_change, to_hold
 from ha_core.plan.move.closure import lock_keys
 from ha_core.plan.move.identity_maps import pin_change, to_pin, unpin_change
-from ha_core.plan.move.planner import Step, cut_change, fence_change, quiesce_change, resume, steps, undo_change
+from ha_core.plan.move.planner import (
+    Step,
+    cut_change,
+    fence_change,
+    quiesce_change,
+    remaining_steps,
+    steps,
+    undo_change,
+)
 from ha_core.plan.routing.resolve import cluster_for_group
 
 TOPIC, GROUP, ALICE = "orders", "billing", Identity("alice", "app")
@@ -110,7 +118,7 @@ class Gateway:
             return None
         if topic is None or not topic.mapped:
             return wished
-        return live(extents_now(self.view, partition)).cluster
+        return open_extent(extents_now(self.view, partition)).cluster
 
     @property
     def begins(self) -> bool:
@@ -274,7 +282,7 @@ class World:
         if transaction is not None:
             transaction.partitions.add(partition)
         log = self.logs[cluster, partition]
-        extent = live(extents_now(self.view, partition))
+        extent = open_extent(extents_now(self.view, partition))
         if extent.cluster != cluster:
             raise BrokenError(f"{record} was appended to {cluster}, and the writer is {extent.cluster}")
         offset = extent.to_client(len(log))
@@ -513,7 +521,7 @@ class World:
     # --- the end
 
     def decide(self) -> tuple[Step, ...]:
-        return resume(self.operation, self.view.topics, self.view.groups)
+        return remaining_steps(self.operation, self.view.topics, self.view.groups)
 
     def settle(self) -> None:
         """Let every gateway catch up, all requests land and every transaction end, as after a quiet while."""
@@ -533,11 +541,11 @@ class World:
         if self.locks:
             raise BrokenError(f"locks are left: {sorted(self.locks)}")
         if self.operation.state == "undone" and self.view.groups:
-            raise BrokenError("an undone first move leaves groups behind")
+            raise BrokenError("an undone first move leaves groups in the store")
         if self.operation.state == "undone" and bool(self.view.topics) != (self.topics != {"east"}):
             raise BrokenError(f"an undone first move leaves {self.view.topics} and copies in {self.topics}")
-        writers = {live(extents_now(self.view, p)).cluster for p in PARTITIONS}
-        if left := [one.key for one in self.view.mirrors.values() if {one.source} != writers]:
+        writers = {open_extent(extents_now(self.view, p)).cluster for p in PARTITIONS}
+        if left := [mirror.key for mirror in self.view.mirrors.values() if {mirror.source} != writers]:
             raise BrokenError(f"{left} would be copied from a cluster that is not the writer")
         if held := [mirror.key for mirror in self.view.mirrors.values() if mirror.held is not None]:
             raise BrokenError(f"a hold is left on {held}")
@@ -554,7 +562,7 @@ class World:
         """Every acknowledged record that is not lost is read at its acknowledged offset."""
         for (partition, offset), record in self.acknowledged.items():
             place = locate(extents_now(self.view, partition), offset)
-            if not isinstance(place, Place):
+            if not isinstance(place, Location):
                 if record in self.lost:
                     continue
                 raise BrokenError(f"{record} at {offset} has become a hole")

@@ -55,7 +55,7 @@ class MirroredWorld(World):
 
     def ours(self, link: str) -> bool:
         """Whether the job assigns the copy to its copier now."""
-        return any(one.link == link and one.held is None for one in self.view.mirrors.values())
+        return any(mirror.link == link and mirror.held is None for mirror in self.view.mirrors.values())
 
     def copy_as_the_job(self, link: str, partition: int) -> None:
         """A copier of the job asks, takes over, or copies; another one stood still after its question, and goes on."""
@@ -97,8 +97,8 @@ class MirroredWorld(World):
 
     def _own(self) -> list[tuple[int, CopiedLog]]:
         """The copies that the operation has taken for itself."""
-        held = [one for one in self.view.mirrors.values() if one.held == self.operation.id]
-        return [(partition, self.copied[one.link, partition]) for one in held for partition in PARTITIONS]
+        held = [mirror for mirror in self.view.mirrors.values() if mirror.held == self.operation.id]
+        return [(partition, self.copied[mirror.link, partition]) for mirror in held for partition in PARTITIONS]
 
     def _take_over(self) -> None:
         """A planned switch does so when it levels."""

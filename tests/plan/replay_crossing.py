@@ -12,7 +12,7 @@ from random import Random
 from typing import Literal, NamedTuple
 
 from ha_core.model import Extent, LastSequences, MigrateOperation, MoveRequest, MoveSet, Scope, Topic, View
-from ha_core.model.extent import check, identity, live
+from ha_core.model.extent import check, identity, open_extent
 from ha_core.model.producer import FIRST_CLIENT_ID, client_id, upstream_id
 from ha_core.plan.absence import crossing_without_origin as without_origin
 from ha_core.plan.absence.crossing_without_origin import crossed_with
@@ -39,7 +39,7 @@ from ha_core.plan.migration.crossing_stages import (
     passed,
     plan,
     plan_without_origin,
-    resume,
+    remaining_steps,
     stages,
 )
 from ha_core.plan.move.carry_over import below_cut
@@ -151,7 +151,7 @@ class World:
             # It has been there before, and records of that time are not part of it any more: base and start differ.
             for p in PARTITIONS:
                 self.logs[TARGET, p].records += [(7, Record(7, n)) for n in range(3)]
-            there = Extent(cluster=TARGET, start=0, end=None, base=3, term=1)
+            there = Extent(cluster=TARGET, start=0, end=None, base=3, writer_epoch=1)
             maps = {0: identity(ORIGIN), 1: (there,) if shape == "rest" else identity(ORIGIN)}
             self.view = replace(self.view, topics={TOPIC: Topic(name=TOPIC, writer=ORIGIN, partitions=maps)})
         self.found_map = self.view.topics.get(TOPIC)
@@ -225,8 +225,8 @@ class World:
         if flight.cluster == TARGET:
             assert flight.known is not None
             gateway.flights.remove(flight)
-            extent = live(flight.known.extents(partition))
-            at = self.logs[TARGET, partition].append(upstream_id(producer, extent.term), flight.rest)
+            extent = open_extent(flight.known.extents(partition))
+            at = self.logs[TARGET, partition].append(upstream_id(producer, extent.writer_epoch), flight.rest)
             self.acknowledge(partition, flight.batch, extent.start + at - extent.base)
             return
         if flight.answer is None:
@@ -279,8 +279,8 @@ class World:
             if self.random.random() < 0.5 and flight.cluster == ORIGIN:
                 self.logs[ORIGIN, flight.partition].append(flight.batch[0].producer, flight.batch)
             elif flight.cluster == TARGET and flight.known is not None and self.random.random() < 0.5:
-                extent = live(flight.known.extents(flight.partition))
-                own = upstream_id(flight.batch[0].producer, extent.term)
+                extent = open_extent(flight.known.extents(flight.partition))
+                own = upstream_id(flight.batch[0].producer, extent.writer_epoch)
                 self.logs[TARGET, flight.partition].append(own, flight.rest)
 
     def check(self, end: bool = False) -> None:
@@ -311,7 +311,7 @@ class World:
     def told_once(self, partition: int, seen: list[tuple[int, Record]]) -> list[tuple[int, Record]]:
         """Without the dead origin's unacknowledged records that producers sent again to the target."""
         topic = self.view.topics.get(TOPIC)
-        start = 0 if topic is None else live(topic.extents(partition)).start
+        start = 0 if topic is None else open_extent(topic.extents(partition)).start
         newest = {record for offset, record in seen if offset >= start}
         again = {record for offset, record in seen if offset < start and record in newest}
         if not {(partition, record) for record in again} <= self.unanswered:
@@ -384,7 +384,7 @@ class World:
         return self.operation, self.view.topics
 
     def decide(self) -> tuple[Step, ...]:
-        return resume(*self.look())
+        return remaining_steps(*self.look())
 
     def _pin(self) -> Iterator[str]:
         if to_pin(self.operation, self.view):
@@ -406,14 +406,14 @@ class World:
         yield "about to lift"
         self.publish(lift_change(self.operation, self.view))
 
-    def _propose_cuts(self, found: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
-        known = self.view.topics.get(TOPIC)
-        keys = of_all(self.operation.request, self.view.topics, found)
-        cuts = {key: (found[key].origin or 0) + 1 + self.random.randrange(6) for key in keys}
-        if known is not None and known.crossing is not None:
-            cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(known, found)}
+    def _propose_cuts(self, ends: dict[Partition, PartitionEnds], *topics: str) -> Iterator[str]:
+        topic = self.view.topics.get(TOPIC)
+        keys = of_all(self.operation.request, self.view.topics, ends)
+        cuts = {key: (ends[key].origin or 0) + 1 + self.random.randrange(6) for key in keys}
+        if topic is not None and topic.crossing is not None:
+            cuts = {key: cut for key, cut in cuts.items() if key[1] in passed(topic, ends)}
         try:
-            documents = propose_change(self.operation, self.view, topics, found, cuts)
+            documents = propose_change(self.operation, self.view, topics, ends, cuts)
         except MoveDamagedError as error:
             if "below" not in str(error) and "above" not in str(error):
                 raise
@@ -436,7 +436,7 @@ class World:
             yield from self._propose_cuts(self.found, TOPIC)
             return
         if "end check" in self.faults:
-            low = {key: PartitionEnds(one.target, 0) for key, one in self.found.items()}
+            low = {key: PartitionEnds(ends.target, 0) for key, ends in self.found.items()}
             self.publish(open_change(self.operation, self.view, [TOPIC], low, self.counts()))
             return
         try:
@@ -454,9 +454,9 @@ class World:
         topic = self.view.topics[TOPIC]
         if len(passed(topic, self.found)) < len(list(crossings(topic))):
             return
-        found = self.found
+        ends = self.found
         yield from self._read_producers({p: target.start for p, _, target in crossings(topic)})
-        documents = settle_change(self.operation, self.view, [TOPIC], found, self.counts(), self.producers)
+        documents = settle_change(self.operation, self.view, [TOPIC], ends, self.counts(), self.producers)
         yield "about to settle"
         self.publish(documents)
 
@@ -490,10 +490,10 @@ class World:
         self.producers: dict[Partition, tuple[ProducerFacts, ...]] = {}
         for p, cut in cuts.items():
             log = self.logs[ORIGIN, p]
-            known = log.last()
+            facts = log.last()
             yield "producers were asked"
             surplus = Surplus() if "surplus" in self.faults else log.surplus(cut)
-            below = below_cut(known, surplus)
+            below = below_cut(facts, surplus)
             assert below is not None
             if "sequences" not in self.faults:
                 self.producers[TOPIC, p] = below
@@ -534,9 +534,9 @@ class World:
         for p, origin, target in crossings(self.view.topics[TOPIC]):
             yield "asking the target"
             log = self.logs[TARGET, p]
-            known = crossed_with(log.surplus(target.base), target, origin)
-            if known is not None:
-                self.producers[TOPIC, p] = known
+            facts = crossed_with(log.surplus(target.base), target, origin)
+            if facts is not None:
+                self.producers[TOPIC, p] = facts
             self.found[TOPIC, p] = PartitionEnds(len(log.records), None, seen=self.seen[p])
 
     def _conclude(self) -> Iterator[str]:
@@ -544,7 +544,7 @@ class World:
         yield "about to end without the origin"
         self.publish(documents)
         last = {p: some[-2:] for p, some in self.view.topics[TOPIC].partitions.items() if len(some) > 1}
-        holes = {p: now.start - one.known_end for p, (one, now) in last.items() if one.known_end is not None}
+        holes = {p: now.start - extent.known_end for p, (extent, now) in last.items() if extent.known_end is not None}
         if {p: hole for p, hole in holes.items() if hole} != self.operation.evidence.holes.get(TOPIC, {}):
             raise BrokenError(
                 f"{holes} offsets have no record, and the operation notes {self.operation.evidence.holes}"
@@ -606,7 +606,7 @@ class World:
             raise BrokenError("locks are left")
         topic = self.view.topics.get(TOPIC)
         if self.operation.state == "undone" and topic != self.found_map and not self.as_found(topic):
-            raise BrokenError("an undone migration leaves another map behind than it found")
+            raise BrokenError("an undone migration leaves another map than it found")
         if topic is not None and (topic.crossing is not None or topic.fence is not None):
             raise BrokenError("a crossing or a fence is left")
         if set(stages(self.operation, self.view.topics).values()) - {"settled", "before"}:
@@ -615,7 +615,7 @@ class World:
         for partition in self.partitions:
             extents = identity(ORIGIN) if topic is None else topic.extents(partition)
             for extent in extents[:-1]:
-                ids = {one for one, _ in self.logs[extent.cluster, partition].records[extent.base :]}
+                ids = {record for record, _ in self.logs[extent.cluster, partition].records[extent.base :]}
                 if not {client_id(one) for one in ids} >= ids and extent.cluster == ORIGIN:
                     raise BrokenError("a term's ids are in another cluster")
 

@@ -29,10 +29,10 @@ def test_every_flow_has_a_rule_for_every_presence_and_every_finding_has_one() ->
 
 @pytest.mark.parametrize("state", ["refuses", "back"])
 def test_records_of_a_cluster_that_answers_are_given_up_only_by_the_operators_word(state: State) -> None:
-    found = Presence("east", state)
-    assert found.answers
-    assert not found.permits("give-up")
-    assert found.permits("give-up", declared=True)
+    presence = Presence("east", state)
+    assert presence.answers
+    assert not presence.permits("give-up")
+    assert presence.permits("give-up", declared=True)
 
 
 @pytest.mark.parametrize("state", get_args(State))

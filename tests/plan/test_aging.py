@@ -14,7 +14,7 @@ from ha_core.plan.migration.aging import (
     CommittedOffset,
     LogFacts,
     blocks,
-    closed,
+    closed_extents,
     counts,
     drop,
     undeletable,
@@ -22,8 +22,8 @@ from ha_core.plan.migration.aging import (
 from ha_core.plan.routing.resolve import group_homes
 
 NOW_MS = 10_000_000
-OLD = Extent(cluster="east", start=0, end=100, base=20, term=0)
-LIVE = Extent(cluster="west", start=100, end=None, base=0, term=1)
+OLD = Extent(cluster="east", start=0, end=100, base=20, writer_epoch=0)
+LIVE = Extent(cluster="west", start=100, end=None, base=0, writer_epoch=1)
 ORDERS = Topic(name="orders", writer="west", partitions={0: (OLD, LIVE)})
 DRAINED = LogFacts(start=120, end=120)
 
@@ -146,13 +146,13 @@ def test_recent_growth_past_the_extent_shows_writes_past_the_gateways(log: LogFa
 
 
 def test_growth_by_a_later_stay_in_the_same_log_is_no_bypass() -> None:
-    again = Extent(cluster="east", start=150, end=160, base=120, term=2)
-    back = (OLD, LIVE.changed(end=150), again, Extent(cluster="west", start=160, base=50, term=3))
+    again = Extent(cluster="east", start=150, end=160, base=120, writer_epoch=2)
+    back = (OLD, LIVE.changed(end=150), again, Extent(cluster="west", start=160, base=50, writer_epoch=3))
     log = LogFacts(120, 130, earlier_end=125, last_write_ms=NOW_MS - 1)
 
     assert blocks(back, OLD, log, (), NOW_MS) == ()
     assert [block.reason for block in blocks(back, again, log, (), NOW_MS)] == ["held"]
-    assert blocks((OLD, LIVE, Extent(cluster="east", start=150, base=120, term=2)), OLD, log, (), NOW_MS) == ()
+    assert blocks((OLD, LIVE, Extent(cluster="east", start=150, base=120, writer_epoch=2)), OLD, log, (), NOW_MS) == ()
 
 
 def test_an_extent_that_readers_skip_waits_for_no_group() -> None:
@@ -214,7 +214,7 @@ def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
     start: int, length: int, commits: list[int], end: int, base: int
 ) -> None:
     # Given any extent, log and commits
-    extent = Extent(cluster="east", start=0, end=end, base=base, term=0)
+    extent = Extent(cluster="east", start=0, end=end, base=base, writer_epoch=0)
     log = LogFacts(start, start + length)
     readable = {offset for offset in range(end) if log.start <= base + offset < log.end}
     # When it is judged
@@ -231,7 +231,7 @@ def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
 
 
 def test_closed_extents_are_named_by_partition_and_term() -> None:
-    assert [(partition, extent.term) for partition, extent in closed(ORDERS)] == [(0, 0)]
+    assert [(partition, extent.writer_epoch) for partition, extent in closed_extents(ORDERS)] == [(0, 0)]
 
 
 def used_by(user: str) -> Usage:

@@ -16,7 +16,7 @@ from ha_core.model.extent import append, identity
 from ha_core.model.topic import Fence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.migration.aging import age
-from ha_core.plan.facts.clusters import is_live
+from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.migration.aging import (
     RESTLESS_MS,
     CommittedOffset,
@@ -29,7 +29,7 @@ from ha_core.plan.migration.aging import (
 )
 from ha_core.store.commits import StateChange, key_of
 from spark_jobs import broker_queries
-from spark_jobs.aging import AgingEvidence, closed_extents, judge
+from spark_jobs.aging import AgingEvidence, extents_to_judge, judge
 from stack.memory_store import MemoryStore
 from tests.spark_jobs.fake_fleet import FakeAdmin, fleet
 
@@ -113,7 +113,8 @@ def clusters_of(facts: Facts) -> dict[str, Cluster]:
     made = fleet({"east": facts.east, "west": {}, "north": facts.north}).clusters
     mask = Mask(since=at(NOW_MS), reason="rack fire", by="test")
     return {
-        name: one.model_copy(update={"masked": mask if name in facts.masked else None}) for name, one in made.items()
+        name: cluster.model_copy(update={"masked": mask if name in facts.masked else None})
+        for name, cluster in made.items()
     }
 
 
@@ -133,13 +134,15 @@ def by_command(environment: Environment, facts: Facts) -> list[str] | None:
         store.keep_known(KnownTopic, "east", [seen])
     if facts.recorded is not None:
         state, offset = facts.recorded
-        known = KnownGroup(cluster="north", name="billing", at=at(NOW_MS), state=state, offsets={"orders": {0: offset}})
-        store.keep_known(KnownGroup, "north", [known])
+        known_group = KnownGroup(
+            cluster="north", name="billing", at=at(NOW_MS), state=state, offsets={"orders": {0: offset}}
+        )
+        store.keep_known(KnownGroup, "north", [known_group])
     environment.admin = FakeAdmin  # type: ignore[method-assign,assignment]
-    found = age(environment, dry_run=True)
-    if found.put_off:
+    aging = age(environment, dry_run=True)
+    if aging.put_off:
         return None
-    (old,) = found.extents
+    (old,) = aging.extents
     return list(dict.fromkeys(block.reason for block in old.blocks))
 
 
@@ -151,7 +154,7 @@ def by_job(facts: Facts) -> list[str] | None:
     free, _ = candidates([facts.topic], locked_topics([lock] if facts.locked else []))
     if not free:
         return None
-    (closed,) = closed_extents(free.values(), {})
+    (closed,) = extents_to_judge(free.values(), {})
     answering = [name for name in clusters if name not in facts.masked]
     here = closed.cluster in answering
     topic = next(
@@ -169,15 +172,20 @@ def by_job(facts: Facts) -> list[str] | None:
         for one in listed
         if one.what == "group" and one.name
     ]
-    committed = [one for one in broker_queries.read_commits(reach, groups) if one.offset is not None]
-    commits = [CommittedOffset(one.group, one.cluster, one.offset or 0, one.live) for one in committed]
+    committed = [
+        commit_read for commit_read in broker_queries.read_commits(reach, groups) if commit_read.offset is not None
+    ]
+    commits = [
+        CommittedOffset(commit_read.group, commit_read.cluster, commit_read.offset or 0, commit_read.live)
+        for commit_read in committed
+    ]
     troubled = {*facts.masked, *(one.cluster for one in listed if one.error)}
     if facts.recorded is not None:
         state, offset = facts.recorded
-        commits = [CommittedOffset("billing", "north", offset, is_live(state))]
+        commits = [CommittedOffset("billing", "north", offset, may_have_members(state))]
     looked = {"north"} & troubled if facts.recorded is not None else {"east"} & troubled if facts.look else set()
     homes = {"billing": {facts.home}} if facts.home else {}
-    below = [one for one in commits if counts(one, homes) and one.offset < closed.end]
+    below = [commit for commit in commits if counts(commit, homes) and commit.offset < closed.end]
     masked = dict.fromkeys(facts.masked, "rack fire")
     row = AgingEvidence(
         partition=closed.partition,
@@ -191,11 +199,11 @@ def by_job(facts: Facts) -> list[str] | None:
         looked_ms=[NOW_MS - facts.look[0]] if facts.look and gone_on else None,
         ends=[facts.look[1]] if facts.look and gone_on else None,
         newest_record_ms=producers.newest_record_ms if producers is not None else None,
-        untold=producers.error is not None if producers is not None else None,
-        groups=[one.group for one in below] or None,
-        coordinators=[one.cluster for one in below] or None,
-        offsets=[one.offset for one in below] or None,
-        lives=[one.live for one in below] or None,
+        producers_unknown=producers.error is not None if producers is not None else None,
+        groups=[commit.group for commit in below] or None,
+        coordinators=[commit.cluster for commit in below] or None,
+        offsets=[commit.offset for commit in below] or None,
+        lives=[commit.may_have_members for commit in below] or None,
     )
     against = partial(blocks, unasked=troubled - looked, masked=masked, last_seen=looked)
     return judge(against, NOW_MS, row).reasons
@@ -221,7 +229,7 @@ def test_the_command_and_the_job_say_the_same_of_the_same_facts(environment: Env
 def test_a_group_is_live_by_its_members_by_its_state_and_in_doubt(
     state: str, members: tuple[str, ...], expected: bool
 ) -> None:
-    assert is_live(state, members) is expected
+    assert may_have_members(state, members) is expected
 
 
 OLD, YOUNG = NOW_MS - RESTLESS_MS, NOW_MS - 60_000

@@ -37,7 +37,7 @@ def test_a_table_never_exceeds_its_bound() -> None:
 
 
 def test_all_tables_together_never_have_more_than_they_may() -> None:
-    room = CacheBudget(most=100, each=20)
+    room = CacheBudget(max_entries=100, each=20)
     tables = [Table() for _ in range(30)]
     for number in range(3000):
         kept(room, tables[number % 30], str(number))
@@ -47,7 +47,7 @@ def test_all_tables_together_never_have_more_than_they_may() -> None:
 
 def test_tables_that_are_gone_take_no_room_of_others() -> None:
     # Given a table that stays, and many that come and go
-    room, stays = CacheBudget(most=100, each=20), Table()
+    room, stays = CacheBudget(max_entries=100, each=20), Table()
     kept(room, stays, "stays")
     for number in range(50):
         passing = Table()
@@ -60,7 +60,7 @@ def test_tables_that_are_gone_take_no_room_of_others() -> None:
 def test_many_names_from_many_addresses_do_not_fill_memory() -> None:
     rights = Rights()
     asking = [rights.of("mallory", f"fe80::{number:x}") for number in range(200)]
-    rights._room = room = CacheBudget(most=1000, each=100)
+    rights._room = room = CacheBudget(max_entries=1000, each=100)
     for verdicts in asking:
         verdicts._room = room
     for number, verdicts in enumerate(islice(asking * 50, 10_000)):

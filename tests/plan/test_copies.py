@@ -21,7 +21,7 @@ from ha_core.model import (
     Topic,
     View,
 )
-from ha_core.model.extent import Extents, Hole, Place, identity, live, locate
+from ha_core.model.extent import Extents, Hole, Location, identity, locate, open_extent
 from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.copies.reversal import reversed_mirror
@@ -46,10 +46,10 @@ def operation(unread: UnreadPolicy = "wait", **changes: Any) -> SwitchOperation:
     request = MoveRequest(
         scope=Scope(topics=("t",)), origin="east", target="west", mode="forced", reason="r", unread=unread
     )
-    found = SwitchOperation(
+    switch_operation = SwitchOperation(
         id="op", by="me", reason="r", started="now", state="fenced", request=request, moves=MoveSet(topics=("t",))
     )
-    return found.noting(mirrored=("t",)).changed(**changes)
+    return switch_operation.noting(mirrored=("t",)).changed(**changes)
 
 
 def view(topic: Topic | None = None, mirror: Mirror | None = HELD, **more: Any) -> View:
@@ -63,12 +63,12 @@ def cut(
 ) -> Documents:
     copies = {} if copy is None else {("t", 0): copy}
     ends = {("t", 0): SEEN}
-    return cut_change(operation(unread), before or view(), ends, {}, {}, read_ms=1, copies=copies, most=most)
+    return cut_change(operation(unread), before or view(), ends, {}, {}, read_ms=1, copies=copies, max_extents=most)
 
 
 def one(documents: Documents, kind: Any) -> Any:
-    (found,) = [put for put in documents.puts if isinstance(put, kind)]
-    return found
+    (document,) = [put for put in documents.puts if isinstance(put, kind)]
+    return document
 
 
 def test_copied_records_are_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_cut() -> None:
@@ -78,11 +78,11 @@ def test_copied_records_are_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
     documents = cut(copy)
     # Then the map has all copied records at their offsets, and continues in the copy, above every known offset
     after = one(documents, Topic).partitions[0]
-    at = live(after).start
+    at = open_extent(after).start
     assert rows(after) == [("west", 0, 10, 1, 0), ("west", 12, 24, 13, 0), ("west", at, None, 40, 1)]
     assert at > 3_000_000_000
     assert isinstance(locate(after, 24), Hole)
-    assert locate(after, 13) == Place(after[1], 14)
+    assert locate(after, 13) == Location(after[1], 14)
     # And the mirror ends with it, and the possible lost tail is noted
     assert documents.deletes == ((Mirror, "t@west"),)
     tail = one(documents, LostTail)
@@ -91,9 +91,9 @@ def test_copied_records_are_read_from_the_copy_and_the_rest_is_a_hole_up_to_the_
 
 
 TWO_STAYS = (
-    Extent(cluster="east", start=0, end=8, base=0, term=0),
-    Extent(cluster="west", start=8, end=10, base=9, term=1),
-    Extent(cluster="east", start=10, end=None, base=9, term=2),
+    Extent(cluster="east", start=0, end=8, base=0, writer_epoch=0),
+    Extent(cluster="west", start=8, end=10, base=9, writer_epoch=1),
+    Extent(cluster="east", start=10, end=None, base=9, writer_epoch=2),
 )
 
 
@@ -124,8 +124,8 @@ def test_acknowledged_deletions_hold_after_the_source_dies_without_a_known_log_s
     there = {run.source + n: run.target + n for run in runs for n in range(run.records)}
     for offset in (o for extent in copied for o in range(extent.start, extent.end or 0)):
         was, now = locate(before, offset), locate(after, offset)
-        assert isinstance(was, Place)
-        assert isinstance(now, Place)
+        assert isinstance(was, Location)
+        assert isinstance(now, Location)
         assert now.physical == there[was.physical]
 
 
@@ -155,7 +155,7 @@ def test_offsets_without_records_below_a_forced_cut_are_noted() -> None:
     # Given a copy that ends at 24
     documents = cut(CopyFacts(24, (Run(0, 1, 24),), whole=True))
     (noted,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
-    at = live(one(documents, Topic).partitions[0]).start
+    at = open_extent(one(documents, Topic).partitions[0]).start
     # Then the hole reaches from 24 to the cut, and is in the result
     assert noted.evidence.holes == {"t": {0: at - 24}}
     assert f"{at - 24:,} offsets have no record, below the cut" in over_holes(noted)
@@ -208,18 +208,18 @@ def test_no_check_of_returned_clusters_finds_anything_to_attach_again() -> None:
 
 def test_last_sequences_are_those_of_the_copy_and_do_not_claim_to_be_all() -> None:
     # Given a topic that came back to east, and a copy of records of two producers from two writer epochs
-    stay = Extent(cluster="east", start=100, end=None, base=90, term=2)
-    before = (Extent(cluster="east", start=0, end=50, base=0, term=0), stay)
+    stay = Extent(cluster="east", start=100, end=None, base=90, writer_epoch=2)
+    before = (Extent(cluster="east", start=0, end=50, base=0, writer_epoch=0), stay)
     topic = Topic(name="t", writer="east", partitions={0: before})
-    known = LastSequences(name="t", partitions={0: {OLD: (0, 7)}}, terms={0: 2}, read_ms={0: 1})
+    sequences = LastSequences(name="t", partitions={0: {OLD: (0, 7)}}, terms={0: 2}, read_ms={0: 1})
     producers = {upstream_id(OLD, 0): (0, 7), upstream_id(PRODUCER, 2): (3, 11), 15: (0, 4)}
     # When it goes on at the copy
-    documents = cut(CopyFacts(95, (Run(0, 0, 20),), producers), view(topic, sequences={"t": known}))
+    documents = cut(CopyFacts(95, (Run(0, 0, 20),), producers), view(topic, sequences={"t": sequences}))
     # Then its gateways' producers are known by their mirrored records, and others may have written more
     after = one(documents, LastSequences)
     assert after.partitions[0] == {PRODUCER: (3, 11), OLD: (0, 7)}
     assert after.terms == {0: 2}
-    assert live(one(documents, Topic).partitions[0]).term == 3
+    assert open_extent(one(documents, Topic).partitions[0]).writer_epoch == 3
     assert one(documents, LostTail).partitions[0].client == 105
 
 
@@ -343,13 +343,13 @@ def test_a_forced_cut_keeps_last_sequences_of_transactional_producers_per_partit
 
 def test_a_topic_that_is_written_again_where_it_had_left_by_force_has_not_left() -> None:
     # Given a partition that has left both clusters by force
-    known = LastSequences(name="t", left_by_force={"east": {0: {}, 1: {}}, "north": {0: {}}})
+    sequences = LastSequences(name="t", left_by_force={"east": {0: {}, 1: {}}, "north": {0: {}}})
     # When it is moved back to one
-    back = come_back(known, "east", [Cut(0, 50, 0, 2)])
+    back = come_back(sequences, "east", [Cut(0, 50, 0, 2)])
     # Then
     assert back is not None
     assert back.left_by_force == {"east": {1: {}}, "north": {0: {}}}
-    assert come_back(back, "east", [Cut(1, 50, 0, 2)]) == known.changed(left_by_force={"north": {0: {}}})
+    assert come_back(back, "east", [Cut(1, 50, 0, 2)]) == sequences.changed(left_by_force={"north": {0: {}}})
 
 
 def test_of_many_transactional_producers_the_newest_are_kept() -> None:

@@ -40,8 +40,10 @@ def test_denials_of_operators_are_not_guards() -> None:
 
 def test_rights_to_write_come_along_under_a_guard_only_and_never_more_than_the_source_has() -> None:
     source = [rule("orders", WRITE), rule("orders", ALL, "User:bob"), rule("orders", WRITE, "User:eve", allows=False)]
-    to_read = {one for one in rules_due(source, [], ["orders"]).missing if one.operation == WRITE}
-    guarded = {one for one in rules_due(source, [], ["orders"], ["orders"]).missing if one.operation == WRITE}
+    to_read = {topic_acl for topic_acl in rules_due(source, [], ["orders"]).missing if topic_acl.operation == WRITE}
+    guarded = {
+        topic_acl for topic_acl in rules_due(source, [], ["orders"], ["orders"]).missing if topic_acl.operation == WRITE
+    }
     assert to_read == set()
     assert guarded == {source[0], rule("orders", WRITE, "User:bob"), source[2]}
 
@@ -80,12 +82,12 @@ def test_all_writers_but_an_ordinary_copier_are_denied_by_name() -> None:
     found = writers_of(source, target, "orders")
     assert found.named == frozenset({"User:ann", "User:bob", "User:copier"})
     assert found.in_target == frozenset({"User:bob", "User:copier"})
-    assert not found.closed
+    assert not found.one_writer
     # Then all but the copier get a guard, with which it is closed
     due = sparing("orders", found, "User:copier")
     assert due == [guard("orders", "User:ann"), guard("orders", "User:bob")]
     then = writers_of(source, [*target, *(rule for one in due for rule in one)], "orders")
-    assert then.closed
+    assert then.one_writer
     assert then.left == {"User:copier"}
 
 
@@ -93,14 +95,14 @@ def test_all_writers_but_an_ordinary_copier_are_denied_by_name() -> None:
 def test_a_copy_that_more_may_write_to_than_can_be_named_is_not_closed_by_names(principal: str) -> None:
     found = writers_of([], [rule("orders", WRITE, "User:copier"), rule("orders", WRITE, principal)], "orders")
     assert found.open_to == {principal}
-    assert not found.closed
+    assert not found.one_writer
 
 
 def test_a_copy_whose_copier_has_no_rule_is_not_closed_by_rules_to_be_carried_over() -> None:
     # Given a right to write that only the source gives, and a target that lets everybody write for want of rules
     found = writers_of([rule("orders", WRITE, "User:ann")], [], "orders")
     # Then its only remaining user is not taken for the copier
-    assert not found.closed
+    assert not found.one_writer
 
 
 def test_a_user_with_a_denial_gets_no_guard_whose_removal_would_lift_it() -> None:

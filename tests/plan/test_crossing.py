@@ -33,7 +33,7 @@ from ha_core.plan.migration.crossing import (
     settle_change,
     withdraw_change,
 )
-from ha_core.plan.migration.crossing_stages import resume, stage, went_back
+from ha_core.plan.migration.crossing_stages import remaining_steps, stage, went_back
 from ha_core.plan.migration.cuts import Rate, Rates, cut_ahead, doubled_records
 from ha_core.plan.migration.status import status_of
 from ha_core.plan.move.closure import closure
@@ -129,9 +129,9 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     topic = settled.topics["orders"]
     assert (topic.writer, topic.crossing) == ("west", None)
     assert shape(settled) == [("east", 0, 100, 0, 0), ("west", 100, None, 7, 1)]
-    known = settled.sequences["orders"]
-    assert known.partitions == {0: {FIRST_CLIENT_ID + 5: (3, 41)}}
-    assert known.terms == {0: 1}
+    sequences = settled.sequences["orders"]
+    assert sequences.partitions == {0: {FIRST_CLIENT_ID + 5: (3, 41)}}
+    assert sequences.terms == {0: 1}
 
 
 def test_a_crossing_settles_without_sequences_when_they_are_unknown() -> None:
@@ -241,7 +241,7 @@ def test_withdrawn_cuts_are_proposed_again_when_undoing_is_abandoned() -> None:
 
     # Then the steps from the beginning on may be taken
     assert (now, again.state) == (ahead, "running")
-    assert resume(again, now.topics) == ("pin", "prepare", "propose")
+    assert remaining_steps(again, now.topics) == ("pin", "prepare", "propose")
 
 
 def test_the_crossing_of_another_operation_is_not_changed() -> None:
@@ -272,7 +272,7 @@ def test_the_status_of_a_migration_is_derived_from_map_and_log_ends() -> None:
     below, reached, unknown = status_of(crossing, {0: 99}), status_of(crossing, {0: 100}), status_of(crossing)
     # Then it is derived from the map and the log ends
     assert status_of(never_moved) is None
-    assert [getattr(found, "status", None) for found in (below, reached)] == ["Migrating", "Migrated"]
+    assert [getattr(status, "status", None) for status in (below, reached)] == ["Migrating", "Migrated"]
     assert unknown is not None
     assert (unknown.status, unknown.reached) == ("Migrating", 0)
     assert getattr(status_of(over), "status", None) == "Migrated"
@@ -317,9 +317,9 @@ def ahead(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> P
 
 def judged(known: Facts, *gateways: GatewayRecord, view: View | None = None) -> list[str]:
     rules = (cuts.old_gateways, cuts.migrating, cuts.less_safe, cuts.compacted)
-    found = judge(rules, ahead(known, *gateways, view=view))
-    assert all(verdict.remedy for verdict in found)
-    return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in found]
+    verdicts = judge(rules, ahead(known, *gateways, view=view))
+    assert all(verdict.remedy for verdict in verdicts)
+    return [f"{verdict.level} {verdict.about}: {verdict.text}" for verdict in verdicts]
 
 
 def test_a_target_with_fewer_in_sync_replicas_is_refused() -> None:
@@ -344,24 +344,24 @@ def test_gateways_without_crossings_and_topics_already_crossing_over_are_refused
 def test_a_cut_given_by_hand_must_lie_above_its_log_end_and_idle_partitions_are_named() -> None:
     given = {KEY: 50, ("orders", 9): 70}
     rates = Rates({KEY: Rate(1.0, 1.0)}, "a test")
-    found = judge(CUT_RULES, Cuts(View(), REQUEST, {KEY: 50, ("orders", 3): 7}, rates, given))
-    assert [v.level for v in found] == ["error", "error", "info"]
-    assert "is not above its log end, 50" in found[0].text
-    assert "partition 9" in found[1].text
-    assert "orders-3" in found[2].text
-    assert "--finish-with-barrier" in found[2].remedy
+    verdicts = judge(CUT_RULES, Cuts(View(), REQUEST, {KEY: 50, ("orders", 3): 7}, rates, given))
+    assert [v.level for v in verdicts] == ["error", "error", "info"]
+    assert "is not above its log end, 50" in verdicts[0].text
+    assert "partition 9" in verdicts[1].text
+    assert "orders-3" in verdicts[2].text
+    assert "--finish-with-barrier" in verdicts[2].remedy
 
 
 def test_first_sequences_in_the_target_tell_the_last_ones_below_the_cut() -> None:
-    origin = Extent(cluster="east", start=0, end=100, base=0, term=2)
-    target = Extent(cluster="west", start=100, base=7, term=3)
+    origin = Extent(cluster="east", start=0, end=100, base=0, writer_epoch=2)
+    target = Extent(cluster="west", start=100, base=7, writer_epoch=3)
     mine, fresh, older = (FIRST_CLIENT_ID + n for n in range(3))
     first = {upstream_id(mine, 3): (1, 57), upstream_id(fresh, 3): (0, 0), upstream_id(older, 1): (0, 9), 12: (0, 4)}
 
-    found = crossed_with(Surplus(first), target, origin)
+    producer_facts = crossed_with(Surplus(first), target, origin)
 
-    assert found is not None
-    assert [(producer.producer_id, producer.epoch, producer.last_sequence) for producer in found] == [
+    assert producer_facts is not None
+    assert [(producer.producer_id, producer.epoch, producer.last_sequence) for producer in producer_facts] == [
         (upstream_id(mine, 2), 1, 56)
     ]
     assert crossed_with(Surplus(first, whole=False), target, origin) is None

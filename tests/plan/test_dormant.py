@@ -67,9 +67,11 @@ def test_dormant_uses_are_reported() -> None:
     bob, alice = used("bob", LAST_YEAR), used("alice", LAST_YEAR, topic="payments")
     case = replace(SOUND.judged(), dormant={"bob": bob, "alice": alice})
 
-    verdicts = {one.about: one for one in dormant(case)}
+    verdicts = {verdict.about: verdict for verdict in dormant(case)}
 
-    assert {(one.level, one.code, one.number) for one in verdicts.values()} == {("warning", "dormant-use", 1)}
+    assert {(verdict.level, verdict.code, verdict.number) for verdict in verdicts.values()} == {
+        ("warning", "dormant-use", 1)
+    }
     assert "topic orders" in verdicts["user bob"].text
     assert "does not refuse the move" in verdicts["user bob"].text
     assert "topic payments" in verdicts["user alice"].text

@@ -58,14 +58,18 @@ def explained(
 
 
 def test_where_nothing_is_bound_the_topic_is_served_where_it_is() -> None:
-    found = explained()
-    assert (found.leading.cluster, found.leading.by, found.moved.state) == ("east", "topic", "as it is")
-    assert found.allowed.by == "off"
+    explanation = explained()
+    assert (explanation.leading.cluster, explanation.leading.by, explanation.moved.state) == (
+        "east",
+        "topic",
+        "as it is",
+    )
+    assert explanation.allowed.by == "off"
 
 
 def test_a_binding_to_a_cluster_without_the_topic_is_marked_as_differing() -> None:
-    found = explained(bindings=BOUND)
-    assert (found.leading.cluster, found.leading.by, found.leading.differs) == ("east", "user", True)
+    explanation = explained(bindings=BOUND)
+    assert (explanation.leading.cluster, explanation.leading.by, explanation.leading.differs) == ("east", "user", True)
 
 
 @pytest.mark.parametrize(
@@ -89,11 +93,14 @@ def test_a_mask_is_named_with_its_reason() -> None:
 
 
 def test_a_moved_topic_is_served_by_its_map_and_a_fence_names_its_operation() -> None:
-    extents = (Extent(cluster="east", start=0, base=0, term=1), Extent(cluster="west", start=9, base=0, term=2))
+    extents = (
+        Extent(cluster="east", start=0, base=0, writer_epoch=1),
+        Extent(cluster="west", start=9, base=0, writer_epoch=2),
+    )
     fenced = Topic(name="orders", writer="west", partitions={0: extents}, fence=Fence(operation="op-1"))
-    found = explained(topic=fenced)
-    assert (found.leading.cluster, found.leading.by) == ("west", "map")
-    assert (found.moved.state, found.moved.operation, found.moved.extents) == ("fenced", "op-1", 2)
+    explanation = explained(topic=fenced)
+    assert (explanation.leading.cluster, explanation.leading.by) == ("west", "map")
+    assert (explanation.moved.state, explanation.moved.operation, explanation.moved.extents) == ("fenced", "op-1", 2)
 
 
 def test_a_group_with_a_binding_of_its_own_follows_it_and_another_its_user() -> None:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from ha_core.model import Extent, Topic
-from ha_core.model.extent import Hole, Place, append, check, close, identity, live, locate
+from ha_core.model.extent import Hole, Location, append, check, close, identity, locate, open_extent
 from tests.plan.maps import cut, pruned
 
 CLUSTERS = ("a", "b", "c")
@@ -30,7 +30,7 @@ class PartitionLife(RuleBasedStateMachine):
 
     @rule(count=st.integers(1, 5))
     def write(self, count: int) -> None:
-        extent = live(self.extents)
+        extent = open_extent(self.extents)
         for _ in range(count):
             physical = self.ends[extent.cluster]
             offset = extent.to_client(physical)
@@ -40,24 +40,26 @@ class PartitionLife(RuleBasedStateMachine):
 
     @rule(onto=clusters, foreign=st.integers(0, 3))
     def move(self, onto: str, foreign: int) -> None:
-        origin = live(self.extents).cluster
+        origin = open_extent(self.extents).cluster
         if onto == origin:
             return
         self.ends[onto] += foreign
         self.extents = cut(self.extents, self.ends[origin], onto, self.ends[onto])
-        self.terms.append(live(self.extents).term)
+        self.terms.append(open_extent(self.extents).writer_epoch)
         self.unclosed.pop(onto, None)
 
     @rule(onto=clusters, reserve=st.integers(0, 50))
     def force(self, onto: str, reserve: int) -> None:
-        current = live(self.extents)
+        current = open_extent(self.extents)
         if onto == current.cluster:
             return
         at = current.to_client(self.ends[current.cluster]) + reserve
         self.extents = append(self.extents, onto, at, self.ends[onto])
-        self.terms.append(live(self.extents).term)
+        self.terms.append(open_extent(self.extents).writer_epoch)
         self.unclosed.pop(onto, None)
-        if any(extent.term == current.term for extent in self.extents):  # an empty stay leaves no extent to be closed
+        if any(
+            extent.writer_epoch == current.writer_epoch for extent in self.extents
+        ):  # an empty stay leaves no extent to be closed
             self.unclosed[current.cluster] = self.ends[current.cluster]
 
     @precondition(lambda self: self.unclosed)
@@ -91,7 +93,7 @@ class PartitionLife(RuleBasedStateMachine):
     def every_acknowledged_offset_is_found_where_it_was_written(self) -> None:
         for offset, (cluster, physical) in getattr(self, "acknowledged", {}).items():
             place = locate(self.extents, offset)
-            assert isinstance(place, Place)
+            assert isinstance(place, Location)
             assert (place.extent.cluster, place.physical) == (cluster, physical)
             assert place.extent.to_client(place.physical) == offset
 
@@ -100,10 +102,10 @@ class PartitionLife(RuleBasedStateMachine):
         if not hasattr(self, "extents"):
             return
         owners = {where: offset for offset, where in self.acknowledged.items()}
-        current = live(self.extents)
+        current = open_extent(self.extents)
         for offset in range(current.to_client(self.ends[current.cluster])):
             place = locate(self.extents, offset)
-            if isinstance(place, Place):
+            if isinstance(place, Location):
                 assert owners.get((place.extent.cluster, place.physical), offset) == offset
             else:
                 assert place.extent.start > offset
@@ -121,14 +123,14 @@ TestPartitionLife.settings = settings(max_examples=60, stateful_step_count=20, d
 def test_a_reader_in_an_ignored_extent_continues_at_the_next_readable_one() -> None:
     # Given two ignored extents between readable ones
     skipped = (
-        Extent(cluster="a", start=0, end=10, base=0, term=0),
-        Extent(cluster="b", start=10, end=20, base=0, term=1, ignored=True),
-        Extent(cluster="c", start=20, end=30, base=0, term=2, ignored=True),
-        Extent(cluster="a", start=30, end=None, base=10, term=3),
+        Extent(cluster="a", start=0, end=10, base=0, writer_epoch=0),
+        Extent(cluster="b", start=10, end=20, base=0, writer_epoch=1, ignored=True),
+        Extent(cluster="c", start=20, end=30, base=0, writer_epoch=2, ignored=True),
+        Extent(cluster="a", start=30, end=None, base=10, writer_epoch=3),
     )
     # When offsets are looked up
     # Then those of the ignored ones lead to the next readable one
-    assert locate(skipped, 9) == Place(skipped[0], 9)
+    assert locate(skipped, 9) == Location(skipped[0], 9)
     assert locate(skipped, 10) == Hole(skipped[3])
     assert locate(skipped, 29) == Hole(skipped[3])
 
@@ -137,7 +139,7 @@ def test_a_partition_missing_from_the_map_belongs_to_the_writer() -> None:
     topic = Topic(name="t", writer="b", partitions={0: cut(identity("a"), 10, "b", 3)})
 
     assert topic.extents(0) == topic.partitions[0]
-    assert topic.extents(1) == (Extent(cluster="b", start=0, end=None, base=0, term=0),)
+    assert topic.extents(1) == (Extent(cluster="b", start=0, end=None, base=0, writer_epoch=0),)
 
 
 def test_a_topic_without_a_map_has_no_extents() -> None:
@@ -162,13 +164,13 @@ def test_a_topic_without_a_map_has_no_extents() -> None:
 def test_every_kind_of_damaged_extents_is_named(
     extents: tuple[tuple[str, int, int | None, int, int], ...], words: str
 ) -> None:
-    damaged = tuple(Extent(cluster=c, start=s, end=e, base=b, term=t) for c, s, e, b, t in extents)
+    damaged = tuple(Extent(cluster=c, start=s, end=e, base=b, writer_epoch=t) for c, s, e, b, t in extents)
 
     assert any(words in problem for problem in check(damaged))
 
 
 def test_ignoring_the_open_extent_is_damage() -> None:
-    damaged = (Extent(cluster="a", start=0, end=None, base=0, term=0, ignored=True),)
+    damaged = (Extent(cluster="a", start=0, end=None, base=0, writer_epoch=0, ignored=True),)
 
     assert "is ignored" in check(damaged)[0]
 
@@ -181,11 +183,11 @@ def test_a_cut_or_close_that_would_break_the_order_of_extents_is_refused() -> No
     with pytest.raises(ValueError, match="the cut 99 is below 100"):
         append(moved, "a", 99, 100)
     with pytest.raises(ValueError, match="the most that can be counted"):
-        append((Extent(cluster="a", start=0, end=None, base=0, term=(1 << 17) - 1),), "b", 0, 0)
+        append((Extent(cluster="a", start=0, end=None, base=0, writer_epoch=(1 << 17) - 1),), "b", 0, 0)
     with pytest.raises(ValueError, match="outside its extent"):
-        cut((Extent(cluster="b", start=100, end=None, base=7, term=1),), 6, "a", 100)
+        cut((Extent(cluster="b", start=100, end=None, base=7, writer_epoch=1),), 6, "a", 100)
     with pytest.raises(ValueError, match="no open extent"):
-        live(moved[:1])
+        open_extent(moved[:1])
     with pytest.raises(ValueError, match="no closed extent"):
         close(moved, "b", 3)
     with pytest.raises(ValueError, match="outside its extent"):

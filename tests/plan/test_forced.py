@@ -10,7 +10,7 @@ from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.migration.cuts import FASTEST_PER_S, LEAST_RATE, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE, forced_cut
 
 FLOOR = int(MIN_AGE_S * FASTEST_PER_S)
-STAY = Extent(cluster="east", start=100, end=None, base=7, term=2)
+STAY = Extent(cluster="east", start=100, end=None, base=7, writer_epoch=2)
 
 
 @given(
@@ -56,15 +56,15 @@ def test_a_cut_by_an_operators_rate_is_above_any_growth_that_the_rate_allows(
 ) -> None:
     true_end = max(STAY.base, seen) + int(age_s * rate * share)
 
-    found = PartitionEnds(0, seen=seen, seen_age_s=age_s)
-    at, _ = forced_cut(STAY, found, fastest_per_s=rate)
+    ends = PartitionEnds(0, seen=seen, seen_age_s=age_s)
+    at, _ = forced_cut(STAY, ends, fastest_per_s=rate)
 
-    assert STAY.to_client(true_end) < at <= forced_cut(STAY, found)[0]
+    assert STAY.to_client(true_end) < at <= forced_cut(STAY, ends)[0]
 
 
 def test_a_slow_topic_has_a_hole_that_tools_can_bear() -> None:
-    found = PartitionEnds(0, seen=1_000_000, seen_age_s=20.0)
-    at, known_end = forced_cut(STAY, found, fastest_per_s=LEAST_RATE)
+    ends = PartitionEnds(0, seen=1_000_000, seen_age_s=20.0)
+    at, known_end = forced_cut(STAY, ends, fastest_per_s=LEAST_RATE)
 
     assert at - known_end == 400_000
 

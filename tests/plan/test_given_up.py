@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic
-from ha_core.model.extent import Place, append, check, identity, live, locate
+from ha_core.model.extent import Location, append, check, identity, locate, open_extent
 from ha_core.plan.absence.given_up import losses, unread, without
 from ha_core.plan.migration.aging import CommittedOffset
 
@@ -79,21 +79,23 @@ def histories(draw: st.DrawFn) -> tuple[Extent, ...]:
     skips = draw(st.booleans())
     logs = dict.fromkeys(CLUSTERS, 0)
     for _ in range(draw(st.integers(1, 5))):
-        here = live(extents)
+        here = open_extent(extents)
         held = draw(st.integers(0, 6))
         logs[here.cluster] = max(logs[here.cluster], here.base + held)
         target = draw(st.sampled_from([name for name in CLUSTERS if name != here.cluster]))
         known_end = here.start + held if draw(st.booleans()) else None
         at = here.start + held + (draw(st.integers(0, 5)) if known_end is not None else 0)
         extents = append(extents, target, at, logs[target], known_end)
-    return tuple(extent.changed(ignored=skips and extent.end is not None and extent.term == 0) for extent in extents)
+    return tuple(
+        extent.changed(ignored=skips and extent.end is not None and extent.writer_epoch == 0) for extent in extents
+    )
 
 
 def read(extents: tuple[Extent, ...], offset: int, to: int) -> Iterator[tuple[int, str, int]]:
     """Records for a reader from `offset` on: (client offset, cluster, offset there)."""
     while offset < to:
         found = locate(extents, offset)
-        if isinstance(found, Place):
+        if isinstance(found, Location):
             yield offset, found.extent.cluster, found.physical
             offset += 1
         else:
@@ -105,17 +107,17 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
     extents: tuple[Extent, ...], gone: str, offset: int
 ) -> None:
     # Given any history of moves, and a cluster that is not the writer
-    if live(extents).cluster == gone:
+    if open_extent(extents).cluster == gone:
         return
-    topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
-    to = live(extents).start + 5
+    topic = Topic(name="t", writer=open_extent(extents).cluster, partitions={0: extents})
+    to = open_extent(extents).start + 5
     # When the cluster is given up
     after = without(topic, gone)
     lost = list(losses(topic, gone))
     # Then a reader gets the records of other clusters at their offsets, and each lost offset is counted once
     left = after.partitions[0]
     assert check(left) == []
-    assert live(left) == live(extents)
+    assert open_extent(left) == open_extent(extents)
     assert list(read(left, offset, to)) == [
         (at, cluster, there) for at, cluster, there in read(extents, offset, to) if cluster != gone
     ]
@@ -132,17 +134,17 @@ def test_the_loss_of_a_group_is_the_records_that_it_would_have_read(
     extents: tuple[Extent, ...], gone: str, offset: int
 ) -> None:
     # Given any history of moves, and a cluster that is not the writer
-    if live(extents).cluster == gone:
+    if open_extent(extents).cluster == gone:
         return
-    topic = Topic(name="t", writer=live(extents).cluster, partitions={0: extents})
-    to = live(extents).start + 5
+    topic = Topic(name="t", writer=open_extent(extents).cluster, partitions={0: extents})
+    to = open_extent(extents).start + 5
     # When the loss of a group is counted
-    found = list(unread(topic, gone, {0: [CommittedOffset("g", "west", offset, True)]}))
+    groups = list(unread(topic, gone, {0: [CommittedOffset("g", "west", offset, True)]}))
     # Then it is the number of records that it would have read there
     missed = [at for at, cluster, _ in read(extents, offset, to) if cluster == gone]
-    assert sum(loss.most for loss in found) == len(missed)
-    if found and offset < to:
-        assert found[0].next == next(iter(read(without(topic, gone).partitions[0], offset, to)))[0]
+    assert sum(loss.most for loss in groups) == len(missed)
+    if groups and offset < to:
+        assert groups[0].next == next(iter(read(without(topic, gone).partitions[0], offset, to)))[0]
 
 
 @given(several=st.lists(histories(), min_size=1, max_size=4), gone=st.sampled_from(CLUSTERS), done=st.integers(0, 4))
@@ -150,9 +152,9 @@ def test_giving_up_that_is_interrupted_and_repeated_comes_to_the_same_maps(
     several: list[tuple[Extent, ...]], gone: str, done: int
 ) -> None:
     topics = [
-        Topic(name=f"t{number}", writer=live(extents).cluster, partitions={0: extents})
+        Topic(name=f"t{number}", writer=open_extent(extents).cluster, partitions={0: extents})
         for number, extents in enumerate(several)
-        if live(extents).cluster != gone
+        if open_extent(extents).cluster != gone
     ]
 
     interrupted = [without(topic, gone) for topic in topics[:done]] + topics[done:]
@@ -165,15 +167,15 @@ def test_writing_to_a_given_up_cluster_again_gives_no_offset_a_second_record(
     extents: tuple[Extent, ...], gone: str, base: int, more: int
 ) -> None:
     # Given any history of moves, with one cluster given up
-    if live(extents).cluster == gone:
+    if open_extent(extents).cluster == gone:
         return
-    left = without(Topic(name="t", writer=live(extents).cluster, partitions={0: extents}), gone).partitions[0]
-    at = live(left).start + more
+    left = without(Topic(name="t", writer=open_extent(extents).cluster, partitions={0: extents}), gone).partitions[0]
+    at = open_extent(left).start + more
     # When the topic moves there again
     back = append(left, gone, at, base)
     # Then the new stay has a term of its own, and older offsets lead where they led
     assert check(back) == []
-    assert live(back).term > max(extent.term for extent in extents)
+    assert open_extent(back).writer_epoch > max(extent.writer_epoch for extent in extents)
     before = {o: (cluster, physical) for o, cluster, physical in read(extents, 0, at)}
     for offset, cluster, physical in read(back, 0, at):
         assert before[offset] == (cluster, physical)

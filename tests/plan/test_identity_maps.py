@@ -32,8 +32,8 @@ def topics_in(documents: Documents) -> dict[str, Topic]:
 
 
 def operation_in(documents: Documents) -> SwitchOperation:
-    (found,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
-    return found
+    (document,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
+    return document
 
 
 def test_pinning_gives_topics_without_a_map_one_that_keeps_them_in_the_origin() -> None:

@@ -10,8 +10,8 @@ from ha_core.plan.facts.lag import GroupPosition, LogRange, group_position, topi
 
 EAST, WEST = "east", "west"
 AT_100 = (
-    Extent(cluster=EAST, start=0, end=100, base=0, term=0),
-    Extent(cluster=WEST, start=100, end=None, base=7, term=1),
+    Extent(cluster=EAST, start=0, end=100, base=0, writer_epoch=0),
+    Extent(cluster=WEST, start=100, end=None, base=7, writer_epoch=1),
 )
 
 
@@ -33,9 +33,9 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
     ],
 )
 def test_lag_counts_across_the_cut_and_names_the_cluster_of_the_next_record(
-    committed: int, found: GroupPosition
+    committed: int, position: GroupPosition
 ) -> None:
-    assert look(AT_100, committed, east=(0, 100), west=(7, 37)) == found
+    assert look(AT_100, committed, east=(0, 100), west=(7, 37)) == position
 
 
 def test_lag_does_not_count_surplus_above_the_cut() -> None:
@@ -56,8 +56,8 @@ def test_while_the_cut_is_ahead_the_end_is_that_of_the_origins_log() -> None:
 def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
     # Given a cut far above the known end in east
     extents = (
-        Extent(cluster=EAST, start=0, end=10_000, base=0, term=0, known_end=50),
-        Extent(cluster=WEST, start=10_000, end=None, base=0, term=1),
+        Extent(cluster=EAST, start=0, end=10_000, base=0, writer_epoch=0, known_end=50),
+        Extent(cluster=WEST, start=10_000, end=None, base=0, writer_epoch=1),
     )
     # When the lag below the cut is counted
     # Then it counts the records of east and west

@@ -25,7 +25,7 @@ from ha_core.model import (
     Topic,
     View,
 )
-from ha_core.model.extent import Extents, Hole, Place, check, identity, live, locate
+from ha_core.model.extent import Extents, Hole, Location, check, identity, locate, open_extent
 from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
 from ha_core.plan.move.planner import cut_change
 from tests.kit.operations import a_switch
@@ -38,9 +38,9 @@ RUNS = (Run(0, 1, 60), Run(61, 62, 39))
 Reconciled = Literal["not at all", "counted", "accepted as lost"]
 WHOLE = identity("east")
 IN_EAST_THRICE: Extents = (
-    Extent(cluster="east", start=0, end=50, base=0, term=0),
-    Extent(cluster="east", start=50, end=70, base=51, term=1, copied=True),
-    Extent(cluster="east", start=80, end=None, base=71, term=2),
+    Extent(cluster="east", start=0, end=50, base=0, writer_epoch=0),
+    Extent(cluster="east", start=50, end=70, base=51, writer_epoch=1, copied=True),
+    Extent(cluster="east", start=80, end=None, base=71, writer_epoch=2),
 )
 """It has been to west and back: its client offsets are not those of the log."""
 
@@ -76,17 +76,17 @@ def forced(
     ends = {("orders", 0): PartitionEnds(end, seen=EAST_END, seen_age_s=1.0, **known)}
     copies = {} if copy is None else {("orders", 0): copy}
     documents = cut_change(operation, view, ends, {}, {}, copies=copies, tails=tails)
-    left = tuple(one for one in documents.puts if isinstance(one, LostTail))
-    (topic,) = (one for one in documents.puts if isinstance(one, Topic))
+    left = tuple(document for document in documents.puts if isinstance(document, LostTail))
+    (topic,) = (document for document in documents.puts if isinstance(document, Topic))
     return Behind(topic, left)
 
 
 def died_first(before: Extents) -> tuple[Topic, LostTail]:
     """East has died, and clients go on in west."""
     state = Topic(name="orders", writer="east", partitions={0: before})
-    found = forced("east", "west", state, (), CopyFacts(MIRRORED, RUNS, whole=True))
-    (tail,) = found.tails
-    return found.topic, tail
+    behind = forced("east", "west", state, (), CopyFacts(MIRRORED, RUNS, whole=True))
+    (tail,) = behind.tails
+    return behind.topic, tail
 
 
 def back(tail: LostTail, reconciled: Reconciled) -> LostTail:
@@ -113,29 +113,33 @@ def test_a_topic_whose_copy_dies_continues_in_its_returned_cluster(before: Exten
     topic, tail = died_first(before)
     tail = back(tail, reconciled)
     # When its copy's cluster dies too, a forced switch back is refused by nothing
-    found = judged(topic, tail).judge()
-    assert [one.code for one in found if one.level == "error"] == []
-    (verdict,) = (one for one in found if one.code == "own-tail")
+    verdicts = judged(topic, tail).judge()
+    assert [one.code for one in verdicts if one.level == "error"] == []
+    (verdict,) = (one for one in verdicts if one.code == "own-tail")
     assert (verdict.level, verdict.number, verdict.unit) == ("warning", 20, "offsets")
     # And mirrored records are read there, each at its offset, and those of the dead copy wait for it
     after = forced("west", "east", topic, (tail,), None).topic.partitions[0]
     assert check(after) == []
-    assert live(after) == Extent(
-        cluster="east", start=live(after).start, end=None, base=EAST_END, term=live(after).term
+    assert open_extent(after) == Extent(
+        cluster="east",
+        start=open_extent(after).start,
+        end=None,
+        base=EAST_END,
+        writer_epoch=open_extent(after).writer_epoch,
     )
     for offset in range(tail.partitions[0].client):
         was, now = locate(before, offset), locate(after, offset)
-        if isinstance(was, Place) and was.extent.cluster == "east":
-            assert isinstance(now, Place)
+        if isinstance(was, Location) and was.extent.cluster == "east":
+            assert isinstance(now, Location)
             assert (now.extent.cluster, now.physical) == ("east", was.physical)
     assert isinstance(locate(after, tail.partitions[0].client), Hole)
-    assert [one.cluster for one in after if one.start > tail.partitions[0].client] == ["west", "east"]
+    assert [extent.cluster for extent in after if extent.start > tail.partitions[0].client] == ["west", "east"]
 
 
 def test_records_deleted_in_the_copy_stay_deleted_in_the_returned_cluster_that_still_has_them() -> None:
     # Given a topic that was switched to its copy, in which a client has deleted records
     topic, tail = died_first(WHOLE)
-    copied = [one for one in topic.partitions[0] if one.copied]
+    copied = [extent for extent in topic.partitions[0] if extent.copied]
     below = copied[0].start + 5
     # When the copy's cluster dies too, and the topic is switched to the cluster that is back
     after = forced("west", "east", topic, (tail,), None, deleted_below=below).topic.partitions[0]
@@ -153,7 +157,7 @@ def test_a_log_that_lost_mirrored_records_is_gone_on_with_and_all_waits_for_the_
 
 def test_a_planned_switch_back_advises_to_reconcile_and_never_to_delete_the_log_first() -> None:
     topic, tail = died_first(WHOLE)
-    (refused,) = (one for one in judged(topic, tail, mode="planned").judge() if one.code == "foreign-data")
+    (refused,) = (verdict for verdict in judged(topic, tail, mode="planned").judge() if verdict.code == "foreign-data")
     assert "`switchyard mirror reconcile east` makes it the copy again" in refused.remedy
     assert "only while west answers" in refused.remedy
 
@@ -161,14 +165,14 @@ def test_a_planned_switch_back_advises_to_reconcile_and_never_to_delete_the_log_
 def test_no_forced_switch_advises_to_delete_a_possible_last_log() -> None:
     topic, tail = died_first(WHOLE)
     strange = replace(judged(topic, tail), tails=())
-    (refused,) = (one for one in strange.judge() if one.code == "foreign-data")
+    (refused,) = (verdict for verdict in strange.judge() if verdict.code == "foreign-data")
     assert "Do not delete it while west may be gone for good" in refused.remedy
 
 
 def test_a_tail_keeps_the_extents_of_its_cluster() -> None:
     _, tail = died_first(IN_EAST_THRICE)
     below = tail.partitions[0].below
-    assert [(one.start, one.end, one.base) for one in below] == [(0, 50, 0), (50, 70, 51), (80, 109, 71)]
+    assert [(extent.start, extent.end, extent.base) for extent in below] == [(0, 50, 0), (50, 70, 51), (80, 109, 71)]
     assert tail.partitions[0].client == 109
     old = Tail.model_validate({"mirrored": 5, "client": 5})
     assert old.below == ()

@@ -30,8 +30,8 @@ def test_a_narrower_limit_is_a_warning_with_both_values_and_the_way_out(rules: s
     key = "transaction.max.timeout.ms"
     case = SOUND.with_reach("east", limits=EAST).with_reach("west", limits=EAST | {key: "10"})
 
-    (one,) = case.judge(LINK_RULES) if rules == "links" else case.judge()
+    (verdict,) = case.judge(LINK_RULES) if rules == "links" else case.judge()
 
-    assert (one.level, one.code, one.about) == ("warning", "narrower-limit", f"setting {key}")
+    assert (verdict.level, verdict.code, verdict.about) == ("warning", "narrower-limit", f"setting {key}")
     for word in ("west", "=10", "1000", "INVALID_TRANSACTION_TIMEOUT"):
-        assert word in one.text
+        assert word in verdict.text

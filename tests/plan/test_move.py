@@ -22,14 +22,22 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import identity, live
+from ha_core.model.extent import identity, open_extent
 from ha_core.model.operation import AdoptedGroup, Cut, OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds, ProducerFacts
 from ha_core.plan.migration.cuts import FASTEST_PER_S, MIN_AGE_S, RESERVE, UNKNOWN_RESERVE
 from ha_core.plan.move.carry_over import MAX_ALIASES, MAX_SEQUENCES, carry_sequences, compose_aliases, merge_sequences
-from ha_core.plan.move.planner import UNDO, cut_change, fence_change, quiesce_change, resume, steps, undo_change
+from ha_core.plan.move.planner import (
+    UNDO,
+    cut_change,
+    fence_change,
+    quiesce_change,
+    remaining_steps,
+    steps,
+    undo_change,
+)
 from ha_core.store.commits import key_of
 from tests.plan.maps import cut
 
@@ -89,7 +97,7 @@ def test_copies_are_compared_before_anything_is_changed_unless_that_is_not_wante
 
 
 def test_a_move_that_died_before_it_has_changed_anything_compares_again() -> None:
-    assert resume(operation(), {}, {})[0] == "compare"
+    assert remaining_steps(operation(), {}, {})[0] == "compare"
 
 
 def test_every_written_document_is_among_those_that_the_move_named_before() -> None:
@@ -160,10 +168,10 @@ def test_the_cut_writes_maps_groups_and_bindings_and_lifts_the_fences_in_one_rev
     topic = the(documents, Topic)
     assert (topic.writer, topic.fence) == ("west", None)
     assert topic.partitions[0] == (
-        Extent(cluster="east", start=0, end=10, base=0, term=0),
-        Extent(cluster="west", start=10, end=None, base=0, term=1),
+        Extent(cluster="east", start=0, end=10, base=0, writer_epoch=0),
+        Extent(cluster="west", start=10, end=None, base=0, writer_epoch=1),
     )
-    assert topic.partitions[1] == (Extent(cluster="west", start=0, end=None, base=3, term=1),)
+    assert topic.partitions[1] == (Extent(cluster="west", start=0, end=None, base=3, writer_epoch=1),)
     group = the(documents, Group)
     assert (group.cluster, group.fence) == ("west", None)
     assert group.aliases["3:old"] == Member(member_id="new", generation=7)
@@ -254,7 +262,7 @@ ROOM = RESERVE + int(MIN_AGE_S * FASTEST_PER_S)
 def test_a_forced_cut_is_above_every_known_seen_or_read_end(ends: PartitionEnds, expected: int) -> None:
     documents = cut_now(operation("fenced", request={"mode": "forced"}), fenced_view(), ends={("t", 0): ends})
 
-    assert live(the(documents, Topic).partitions[0]).start == expected
+    assert open_extent(the(documents, Topic).partitions[0]).start == expected
     assert the(documents, Topic).partitions[0][0].known_end is not None
     unknown = the(documents, SwitchOperation).evidence.unknown_ends
     assert unknown == ({"t": (0,)} if ends.origin is None else {})
@@ -274,7 +282,7 @@ def test_a_skipped_extent_is_read_again_after_its_topic_moves_back() -> None:
 
     extents = the(cut_now(back, fenced_view(topic), ends={("t", 0): PartitionEnds(12, 4)}), Topic).partitions[0]
 
-    assert extents[0] == Extent(cluster="east", start=0, end=12, base=0, term=0)
+    assert extents[0] == Extent(cluster="east", start=0, end=12, base=0, writer_epoch=0)
 
 
 def test_an_undo_lifts_only_its_own_fences_and_leaves_no_empty_documents() -> None:
@@ -331,40 +339,40 @@ DEAD = steps(FORCED)
 def test_resume_follows_the_stored_state(
     stored: SwitchOperation, topics: dict[str, Topic], groups: dict[str, Group], expected: tuple[str, ...]
 ) -> None:
-    assert resume(stored, topics, groups) == expected
+    assert remaining_steps(stored, topics, groups) == expected
 
 
 def test_resume_continues_after_the_cut_when_the_maps_contain_it() -> None:
     moved = Topic(name="t", writer="west", partitions={0: cut(identity("east"), 10, "west", 0)})
     evidence = {"cuts": {"t": [[0, 10, 0, 1]]}}
 
-    assert resume(operation("fenced", evidence=evidence), {"t": moved}, {})[0] == "verify"
+    assert remaining_steps(operation("fenced", evidence=evidence), {"t": moved}, {})[0] == "verify"
     before = Topic(name="t", fence=FENCE)
-    assert resume(operation("fenced", evidence=evidence), {"t": before}, {}) == UNDO
+    assert remaining_steps(operation("fenced", evidence=evidence), {"t": before}, {}) == UNDO
 
 
 def test_resume_reports_a_fence_beside_a_published_cut_as_damage() -> None:
     with pytest.raises(MoveDamagedError, match="has cut"):
-        resume(operation("cut"), {"t": Topic(name="t", fence=FENCE)}, {})
+        remaining_steps(operation("cut"), {"t": Topic(name="t", fence=FENCE)}, {})
 
 
 def test_last_sequences_are_those_of_the_ending_term_under_the_clients_own_ids() -> None:
-    found = [
+    facts = [
         ProducerFacts(upstream_id(P1, 2), 0, 57, 100),
         ProducerFacts(upstream_id(P1, 0), 0, 3, 999),
         ProducerFacts(upstream_id(P2, 2), 1, -1, 200),
         ProducerFacts(12, 0, 8, 300),
     ]
 
-    assert merge_sequences({P1: (0, 20), P2: (0, 9)}, found, 2) == {P1: (0, 57), P2: (0, 9)}
+    assert merge_sequences({P1: (0, 20), P2: (0, 9)}, facts, 2) == {P1: (0, 57), P2: (0, 9)}
     assert merge_sequences({}, [ProducerFacts(P1, 0, 4, 1)], 0) == {P1: (0, 4)}
 
 
 def test_last_sequences_are_bounded_and_the_newest_kept() -> None:
-    found = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
+    facts = [ProducerFacts(FIRST_CLIENT_ID + n, 0, 1, n) for n in range(MAX_SEQUENCES + 5)]
     old = LastSequences(name="t", partitions={0: {P1: (0, 1), FIRST_CLIENT_ID + 10**6: (0, 1)}}, terms={1: 3})
 
-    merged = carry_sequences("t", old, CUTS, {("t", 0): found, ("t", 2): found[:7]}, None)
+    merged = carry_sequences("t", old, CUTS, {("t", 0): facts, ("t", 2): facts[:7]}, None)
 
     assert merged is not None
     assert len(merged.partitions[0]) == MAX_SEQUENCES
@@ -377,9 +385,9 @@ def test_a_producer_of_records_with_old_timestamps_is_carried_over() -> None:
     """DescribeProducers reports the timestamp of the records. A producer of last year's records has just written them,
     and retries its batch at the cut like others. If it were unknown, the batch would be written twice."""
     now, year = 10**12, 365 * 86_400_000
-    found = [ProducerFacts(P1, 0, 5, now), ProducerFacts(P2, 0, 6, now - year)]
+    facts = [ProducerFacts(P1, 0, 5, now), ProducerFacts(P2, 0, 6, now - year)]
 
-    carried = carry_sequences("t", None, CUTS, {("t", 0): found}, now)
+    carried = carry_sequences("t", None, CUTS, {("t", 0): facts}, now)
 
     assert carried is not None
     assert (carried.partitions, carried.terms) == ({0: {P1: (0, 5), P2: (0, 6)}}, {0: 1})
@@ -389,9 +397,9 @@ def test_sequences_carried_days_ago_are_not_carried_again() -> None:
     """Clients do not retry a batch of a day ago, and its own broker would not know it either."""
     # When a producer's last sequence is carried at a first cut
     now, day = 10**12, 86_400_000
-    found = [ProducerFacts(P1, 0, 5, now)]
+    facts = [ProducerFacts(P1, 0, 5, now)]
     other = FIRST_CLIENT_ID + 99
-    first = carry_sequences("t", None, CUTS, {("t", 0): found}, now)
+    first = carry_sequences("t", None, CUTS, {("t", 0): facts}, now)
     # Then it is kept with the time of the cut
     assert first is not None
     assert (first.partitions, first.read_ms) == ({0: {P1: (0, 5)}}, {0: now})

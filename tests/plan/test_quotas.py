@@ -123,5 +123,5 @@ def test_of_a_topic_only_bytes_are_counted() -> None:
 
 def test_client_ids_that_are_longer_than_a_quota_can_name_count_together_where_they_begin_alike() -> None:
     quotas = Quotas({QuotaEntity(None, DEFAULT): limits(7.0)})
-    one, other = (quotas.of(P, "alice", "x" * 300 + end) for end in ("a", "b"))
-    assert one == other == AppliedQuota(QuotaScope(P, None, "x" * 255), 7.0)
+    quota, other = (quotas.of(P, "alice", "x" * 300 + end) for end in ("a", "b"))
+    assert quota == other == AppliedQuota(QuotaScope(P, None, "x" * 255), 7.0)

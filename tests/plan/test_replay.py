@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.move.planner import UNDO
@@ -143,10 +143,10 @@ def test_an_operator_can_undo_at_any_point_before_the_cut_and_at_none_after_it(s
         try:
             assert advance(world, world.run(UNDO), None, nothing)
             undone += 1
-            assert all(live(extents_now(world.view, p)).cluster == "east" for p in PARTITIONS)
+            assert all(open_extent(extents_now(world.view, p)).cluster == "east" for p in PARTITIONS)
         except MoveDamagedError:
             refused += 1
-            assert all(live(extents_now(world.view, p)).cluster == "west" for p in PARTITIONS)
+            assert all(open_extent(extents_now(world.view, p)).cluster == "west" for p in PARTITIONS)
         bring_to_an_end(world)
 
     assert undone > 5

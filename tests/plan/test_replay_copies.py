@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.plan.engine.revision import MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts
 from ha_core.plan.move.planner import UNDO
@@ -37,7 +37,7 @@ def require_a_whole_mirror(world: MirroredWorld) -> None:
         world.tick()
     world.settle()
     for partition in PARTITIONS:
-        writer = live(extents_now(world.view, partition)).cluster
+        writer = open_extent(extents_now(world.view, partition)).cluster
         assert (mirror.source, mirror.target == writer) == (writer, False)
         copy = world.copied[mirror.link, partition]
         while not (copy.copier == "job" and not world.copy_one(copy, partition)):
@@ -78,7 +78,7 @@ def test_switches_to_copies_there_and_back_interrupted_anywhere_keep_every_recor
             for _ in range(10):
                 world.tick()
             world.settle()
-            assert [one.held for one in world.view.mirrors.values()] == [None]
+            assert [mirror.held for mirror in world.view.mirrors.values()] == [None]
             world.require_readable()
         require_a_whole_mirror(world)
         assert {extent.cluster for p in PARTITIONS for extent in extents_now(world.view, p)} == {place}
@@ -93,10 +93,10 @@ def test_an_operator_can_undo_a_switch_to_a_copy_at_any_point_before_the_cut(see
             try:
                 assert advance(world, world.run(UNDO), None, nothing)
             except MoveDamagedError:
-                assert live(extents_now(world.view, 0)).cluster == "west"
+                assert open_extent(extents_now(world.view, 0)).cluster == "west"
             else:
                 undone += 1
-                assert [one.held for one in world.view.mirrors.values()] == [None]
+                assert [mirror.held for mirror in world.view.mirrors.values()] == [None]
         bring_to_an_end(world)
         require_a_whole_mirror(world)
     assert undone > 10
@@ -108,7 +108,7 @@ def test_a_cut_before_the_copies_have_everything_is_seen_by_the_checker() -> Non
         for at in world.run(start(world), skip=frozenset({"mirrored"})):
             world.tick()
             if at == "before cut":
-                world.taken = {(TOPIC, p): CopyFacts(one.next, tuple(one.runs), whole=True) for p, one in world._own()}
+                world.taken = {(TOPIC, p): CopyFacts(log.next, tuple(log.runs), whole=True) for p, log in world._own()}
                 world._read_copies()
         world.settle()
         world.require_sound_end()

@@ -1,4 +1,4 @@
-"""The planner of a crossing from every interrupted prefix, with gateways that lag behind and keep acknowledging."""
+"""The planner of a crossing from every interrupted prefix, with gateways that lag and keep acknowledging."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_a_single_partition_crosses_over_and_the_others_stay_where_they_are_kill
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_an_idle_partition_is_cut_at_its_end_behind_a_fence_after_a_kill_at_any_point(seed: int) -> None:
+def test_an_idle_partition_is_cut_at_its_end_under_a_fence_after_a_kill_at_any_point(seed: int) -> None:
     for prefix in range(BEYOND):
         world = a_world(seed)
         world.idle = {PARTITIONS[1]} if seed % 2 else set(PARTITIONS)
@@ -270,7 +270,7 @@ def test_the_checker_finds_every_omitted_condition_of_the_invariant(fault: str) 
             world.tick()
             if fault == "sequences" and count % 25 == seed % 25 and len(world.gateways) > 1:
                 world.kill_gateway()
-            if back and any(flight.cluster == TARGET for one in world.gateways for flight in one.flights):
+            if back and any(flight.cluster == TARGET for gateway in world.gateways for flight in gateway.flights):
                 back = False
                 world.begin_back()
             if count % 7 == 0 and fault == "drain under the fence":

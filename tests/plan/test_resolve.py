@@ -32,7 +32,7 @@ ALL_LEVELS = UserBindings(
 
 
 def test_a_map_wins_over_every_binding() -> None:
-    moved = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=1),)})
+    moved = Topic(name="t", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=1),)})
 
     assert cluster_for_topic(view(ALL_LEVELS, moved), ALICE, "t", existing(t=["west"])) == Resolved(
         "east", "map", False

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Topic, View
-from ha_core.model.extent import Place, append, check, identity, live, locate
+from ha_core.model.extent import Location, append, check, identity, locate, open_extent
 from ha_core.plan.absence.returned import confirmed, look_at, read_again, unconfirmed
 
 CUT = 1_000_000
@@ -38,7 +38,7 @@ def test_a_returned_log_above_the_cut_is_marked_until_the_loss_is_accepted() -> 
     assert check(after) == []
     assert look_at("orders", 0, after[0], CUT + 500).outcome == "more"
     accepted = look_at("orders", 0, after[0], CUT + 500, accept_loss=True)
-    assert confirmed(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, term=0), MOVED[1])
+    assert confirmed(after, accepted) == (Extent(cluster="east", start=0, end=CUT, base=0, writer_epoch=0), MOVED[1])
 
 
 def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole() -> None:
@@ -47,7 +47,7 @@ def test_a_returned_log_with_surplus_of_a_crossing_above_the_cut_counts_as_whole
     found = look_at("orders", 0, surplus, CUT + 500)
 
     assert (found.outcome, found.found_end, found.above) == ("whole", CUT, 0)
-    assert confirmed((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, term=0)
+    assert confirmed((surplus, MOVED[1]), found)[0] == Extent(cluster="east", start=0, end=CUT, base=0, writer_epoch=0)
 
 
 def test_a_returned_log_with_less_is_marked_and_nothing_changes_for_readers() -> None:
@@ -109,12 +109,12 @@ def test_no_record_changes_its_offset_for_any_log_of_a_returned_cluster(
     after = confirmed(moved, look_at("orders", 0, extent, base + held, accept))
     # Then each offset that leads to a record leads to the one it led to before
     assert check(after) == []
-    assert live(after) == live(moved)
+    assert open_extent(after) == open_extent(moved)
     for offset in range(before + 60):
         place = locate(after, offset)
-        if isinstance(place, Place):
+        if isinstance(place, Location):
             was = locate(moved, offset)
-            assert isinstance(was, Place)
+            assert isinstance(was, Location)
             assert (place.extent.cluster, place.physical) == (was.extent.cluster, was.physical)
     if held >= min(known, 50):
-        assert all(isinstance(locate(after, before + o), Place) for o in range(min(held, 50)))
+        assert all(isinstance(locate(after, before + o), Location) for o in range(min(held, 50)))

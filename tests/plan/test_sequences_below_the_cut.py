@@ -9,11 +9,11 @@ from ha_core.plan.move.carry_over import below_cut
 def last(*known: tuple[int, int, int], **first: tuple[int, int]) -> dict[int, tuple[int, int]] | None:
     """producer → (epoch, last sequence), from the leader and from `p7=(epoch, first sequence above)`."""
     surplus = Surplus({int(name[1:]): seen for name, seen in first.items()})
-    found = below_cut([ProducerFacts(*facts, 0) for facts in known], surplus)
+    producer_facts = below_cut([ProducerFacts(*facts, 0) for facts in known], surplus)
     return (
         None
-        if found is None
-        else {producer.producer_id: (producer.epoch, producer.last_sequence) for producer in found}
+        if producer_facts is None
+        else {producer.producer_id: (producer.epoch, producer.last_sequence) for producer in producer_facts}
     )
 
 

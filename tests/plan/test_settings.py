@@ -51,13 +51,13 @@ def copied(there: dict[str, TopicSetting]) -> dict[str, TopicSetting]:
 
 def changed(there: Settings, changes: dict[str, str | None]) -> Settings:
     """The topic's settings as its brokers show them when the changes are made."""
-    found = dict(there)
+    topic_settings = dict(there)
     for key, value in changes.items():
         beneath = there[key].beneath if key in there else None
-        found[key] = (
+        topic_settings[key] = (
             TopicSetting(beneath, own=False) if value is None else TopicSetting(value, own=True, default=beneath)
         )
-    return found
+    return topic_settings
 
 
 @pytest.mark.parametrize(

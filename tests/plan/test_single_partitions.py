@@ -18,7 +18,7 @@ from ha_core.model import (
     Topic,
     View,
 )
-from ha_core.model.extent import append, identity, live
+from ha_core.model.extent import append, identity, open_extent
 from ha_core.plan.absence.given_up import losses, without
 from ha_core.plan.absence.returned import confirmed, look_at, unconfirmed
 from ha_core.plan.engine.revision import MoveDamagedError
@@ -64,7 +64,7 @@ def test_a_barrier_changes_the_writer_of_the_named_partitions_only() -> None:
     topic = moved(migration_of(1), None)
     assert clusters(topic) == ["east", "west", "east"]
     assert topic.writer == "east", "partitions that are added later are made where most of the topic is"
-    assert topic.partitions[1][0] == Extent(cluster="east", start=0, end=20, base=0, term=0)
+    assert topic.partitions[1][0] == Extent(cluster="east", start=0, end=20, base=0, writer_epoch=0)
     assert topic.partitions[0] == identity("east")
 
 
@@ -117,7 +117,7 @@ def test_the_status_of_a_crossing_ignores_partitions_that_moved_before() -> None
     status = status_of(topic, {1: 100, 2: 100})
     assert status is not None
     assert (status.status, status.reached) == ("Migrated", 3)
-    assert live(topic.partitions[0]) == live(before.partitions[0])
+    assert open_extent(topic.partitions[0]) == open_extent(before.partitions[0])
 
 
 def test_a_crossing_partition_without_an_origin_extent_is_a_damaged_map() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ha_core.model import Extent, Run
-from ha_core.model.extent import Extents, Hole, Place, check, identity, locate
+from ha_core.model.extent import Extents, Hole, Location, check, identity, locate
 from ha_core.plan.mirror.copies import left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 
@@ -19,11 +19,11 @@ from ha_core.plan.mirror.standby import copied_extents, switched
 def _logs(draw: st.DrawFn) -> tuple[Extents, list[Run], int, int]:
     """Extents of a source with strays between them, the runs of its copy, the ends of both logs."""
     extents, client, physical = list[Extent](), 0, 0
-    for term in range(draw(st.integers(1, 4))):
+    for writer_epoch in range(draw(st.integers(1, 4))):
         client += draw(st.integers(0, 3))
         physical += draw(st.integers(0, 3))
         length = draw(st.integers(1, 8))
-        extents.append(Extent(cluster="a", start=client, end=client + length, base=physical, term=term))
+        extents.append(Extent(cluster="a", start=client, end=client + length, base=physical, writer_epoch=writer_epoch))
         client, physical = client + length, physical + length
     extents[-1] = extents[-1].changed(end=None)
     runs, source, target = list[Run](), 0, 0
@@ -52,10 +52,10 @@ def test_records_that_the_source_has_deleted_are_not_read_from_its_copy(
     copies = {run.source + n: run.target + n for run in runs for n in range(run.records)}
     for offset in range(cut):
         was, now = locate(extents, offset), locate(after, offset)
-        if isinstance(was, Place) and was.physical in copies and was.physical >= start:
-            assert isinstance(now, Place)
+        if isinstance(was, Location) and was.physical in copies and was.physical >= start:
+            assert isinstance(now, Location)
             assert now.physical == copies[was.physical]
-        elif isinstance(now, Place):
+        elif isinstance(now, Location):
             assert now.extent.cluster == "a"
 
 
@@ -77,9 +77,9 @@ def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
     in_source = set[int]()
     for offset in range(cut):
         was, now = locate(extents, offset), locate(after, offset)
-        if isinstance(was, Place) and was.physical in copies and was.physical >= start:
+        if isinstance(was, Location) and was.physical in copies and was.physical >= start:
             # And each record that the source has is read, in the copy or in the source
-            assert isinstance(now, Place)
+            assert isinstance(now, Location)
             at_home = now.extent.cluster == "a"
             assert now.physical == (was.physical if at_home else copies[was.physical])
             if at_home:
@@ -87,7 +87,7 @@ def test_records_that_the_copy_has_deleted_are_read_from_the_source_and_counted(
     # And records are read in the source only if the copy has deleted them, or the map had no room for them
     lacking = {offset for offset in in_source if copies[offset] < copy_start}
     there = {offset for offset, target in copies.items() if offset >= start and target < copy_start}
-    mapped = {offset for offset in there if any(one.holds(offset) for one in extents)}
+    mapped = {offset for offset in there if any(extent.holds(offset) for extent in extents)}
     assert lacking == mapped
     assert left_to_origin(after, "a", runs, start, copy_start) == (len(in_source - lacking), len(lacking))
     assert most < 100 or in_source == lacking
@@ -112,16 +112,16 @@ def test_after_the_cut_every_client_offset_keeps_its_record(
     assert not (bounded and older)
     for offset in range(cut):
         was, now = locate(extents, offset), locate(after, offset)
-        if isinstance(now, Place):
+        if isinstance(now, Location):
             # Then a readable offset has its record, in the copy or in its old cluster
-            assert isinstance(was, Place)
+            assert isinstance(was, Location)
             assert now.physical == (copies[was.physical] if now.extent.cluster == "b" else was.physical)
-        elif isinstance(was, Place):
+        elif isinstance(was, Location):
             # Then a new hole was not copied
             assert was.physical not in copies
             assert isinstance(now, Hole)
     # Then the next record is the target's
-    assert locate(after, cut) == Place(after[-1], base)
+    assert locate(after, cut) == Location(after[-1], base)
 
 
 @given(logs=_logs(), most=st.sampled_from([1, 2, 100]))
@@ -140,13 +140,13 @@ def test_a_switch_there_and_back_leads_everybody_to_the_records_of_the_beginning
     copied = {run.source + n for run in runs for n in range(run.records)}
     for offset in range(cut):
         was, now = locate(extents, offset), locate(back, offset)
-        if isinstance(was, Place) and was.physical in copied:
-            assert isinstance(now, Place)
+        if isinstance(was, Location) and was.physical in copied:
+            assert isinstance(now, Location)
             assert now.physical == was.physical
     assert [locate(back, cut + n) for n in (0, 2, 3)] == [
-        Place(back[-2], end + 1),
-        Place(back[-2], end + 3),
-        Place(back[-1], end + 6),
+        Location(back[-2], end + 1),
+        Location(back[-2], end + 3),
+        Location(back[-1], end + 6),
     ]
 
 
@@ -161,8 +161,11 @@ def test_the_newest_extents_of_a_copy_are_the_last_ones_of_all_and_the_rest_is_c
     assert copied_extents(extents, "a", "b", runs, most) == everything[-most:]
 
     after = switched(extents, "a", "b", runs, extents[-1].to_client(end), base, most, whole=True)
-    kept = sum((one.end or 0) - one.start for one in after if one.copied)
-    assert left_to_origin(after, "a", runs) == (sum((one.end or 0) - one.start for one in everything) - kept, 0)
+    kept = sum((extent.end or 0) - extent.start for extent in after if extent.copied)
+    assert left_to_origin(after, "a", runs) == (
+        sum((extent.end or 0) - extent.start for extent in everything) - kept,
+        0,
+    )
 
 
 class Watched(Sequence[Run]):
@@ -183,9 +186,9 @@ def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alon
     # Given a copy with very many gaps, while clients wait under a fence
     runs = Watched()
     # When its map is made
-    after = switched(identity("a"), "a", "b", runs, 2_000_000, 1_000_000, most=50, whole=True)
+    after = switched(identity("a"), "a", "b", runs, 2_000_000, 1_000_000, max_extents=50, whole=True)
     # Then the work is bounded by the number of extents
-    assert [(one.cluster, one.start, one.end) for one in after[:2]] == [
+    assert [(extent.cluster, extent.start, extent.end) for extent in after[:2]] == [
         ("a", 0, 1_999_900),
         ("b", 1_999_900, 1_999_901),
     ]
@@ -196,7 +199,7 @@ def test_the_map_of_a_source_with_a_million_gaps_is_made_of_the_newest_runs_alon
 def test_a_forced_cut_of_an_emptied_copy_leaves_only_mirrored_records_to_the_origin() -> None:
     after = switched(identity("a"), "a", "b", [Run(0, 1, 100)], 3_000_000, 102, whole=True, copy_start=102)
 
-    assert [(one.cluster, one.start, one.end) for one in after] == [("a", 0, 100), ("b", 3_000_000, None)]
+    assert [(extent.cluster, extent.start, extent.end) for extent in after] == [("a", 0, 100), ("b", 3_000_000, None)]
 
 
 def test_with_unknown_older_runs_the_origin_keeps_records_below_the_first_known_one() -> None:
@@ -205,7 +208,7 @@ def test_with_unknown_older_runs_the_origin_keeps_records_below_the_first_known_
 
     after = switched(identity("a"), "a", "b", runs, 60, 41, whole=False)
 
-    assert [(one.cluster, one.start, one.end, one.base) for one in after] == [
+    assert [(extent.cluster, extent.start, extent.end, extent.base) for extent in after] == [
         ("a", 0, 40, 0),
         ("b", 40, 45, 30),
         ("b", 50, 55, 35),
@@ -217,8 +220,8 @@ def test_runs_without_a_gap_between_them_are_one_extent() -> None:
     after = switched(identity("a"), "a", "b", [Run(0, 0, 5), Run(5, 5, 5)], 100, 12, whole=True)
 
     assert after == (
-        Extent(cluster="b", start=0, end=10, base=0, term=0, copied=True),
-        Extent(cluster="b", start=100, end=None, base=12, term=1),
+        Extent(cluster="b", start=0, end=10, base=0, writer_epoch=0, copied=True),
+        Extent(cluster="b", start=100, end=None, base=12, writer_epoch=1),
     )
 
 
@@ -230,7 +233,7 @@ def test_runs_without_a_gap_between_them_are_one_extent() -> None:
         (identity("a"), [Run(0, 0, 5)], 5, 4, "the copy ends at 4"),
         (identity("a"), [Run(5, 5, 5), Run(8, 10, 1)], 20, 20, "the end of the run before"),
         (identity("a"), [Run(5, 5, 5), Run(10, 8, 1)], 20, 20, "the end of the run before"),
-        ((Extent(cluster="a", start=9, base=0, term=1),), [], 8, 0, "where the stay in a began"),
+        ((Extent(cluster="a", start=9, base=0, writer_epoch=1),), [], 8, 0, "where the stay in a began"),
     ],
 )
 def test_a_copy_that_does_not_fit_the_map_is_refused(
@@ -241,4 +244,4 @@ def test_a_copy_that_does_not_fit_the_map_is_refused(
 
 
 def test_the_extent_that_is_written_is_no_copied_one() -> None:
-    assert check((Extent(cluster="a", start=0, base=0, term=0, copied=True),)) != []
+    assert check((Extent(cluster="a", start=0, base=0, writer_epoch=0, copied=True),)) != []

@@ -27,7 +27,9 @@ def test_rights_to_read_come_along_topic_by_topic_and_rights_to_write_never() ->
         rule("other", READ),
     ]
     due = rules_due(source, [], ["orders", "payments"])
-    assert {(one.name, one.principal, one.operation, one.allows) for one in due.missing} == {
+    assert {
+        (topic_acl.name, topic_acl.principal, topic_acl.operation, topic_acl.allows) for topic_acl in due.missing
+    } == {
         ("orders", "User:ann", READ, True),
         ("payments", "User:bob", READ, True),
         ("payments", "User:bob", DESCRIBE, True),
@@ -35,7 +37,7 @@ def test_rights_to_read_come_along_topic_by_topic_and_rights_to_write_never() ->
         ("orders", "User:eve", DESCRIBE, False),
         ("payments", "User:eve", DESCRIBE, False),
     }
-    assert {one.pattern for one in due.missing} == {"literal"}
+    assert {topic_acl.pattern for topic_acl in due.missing} == {"literal"}
 
 
 def test_an_existing_right_of_the_target_is_not_added_and_its_own_rights_are_reported() -> None:

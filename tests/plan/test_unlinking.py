@@ -10,22 +10,26 @@ from ha_core.plan.mirror.linking import needed
 from tests.kit.operations import a_tail
 
 IDENTITY = Topic(
-    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, term=0),)}
+    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, writer_epoch=0),)}
 )
 HELD = Topic(
     name="orders",
     writer="east",
     partitions={
         0: (
-            Extent(cluster="west", start=0, end=5, base=0, term=0),
-            Extent(cluster="east", start=5, end=None, base=0, term=1),
+            Extent(cluster="west", start=0, end=5, base=0, writer_epoch=0),
+            Extent(cluster="east", start=5, end=None, base=0, writer_epoch=1),
         )
     },
 )
 
 
 def view(*topics: Topic, bindings: tuple[UserBindings, ...] = ()) -> View:
-    return View(0, topics={one.name: one for one in topics}, bindings={one.user: one for one in bindings})
+    return View(
+        0,
+        topics={topic.name: topic for topic in topics},
+        bindings={user_bindings.user: user_bindings for user_bindings in bindings},
+    )
 
 
 def tail(cluster: str, counted: str | None) -> LostTail:

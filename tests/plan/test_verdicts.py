@@ -35,13 +35,13 @@ def errors(case: Case) -> list[Verdict]:
 
 def only(case: Case, level: str, about: str, *words: str) -> Verdict:
     """Assert that the only verdict of this level is about `about` and contains `words`."""
-    found = [verdict for verdict in case.judge() if verdict.level == level]
-    assert [verdict.about for verdict in found] == [about], found
+    verdicts = [verdict for verdict in case.judge() if verdict.level == level]
+    assert [verdict.about for verdict in verdicts] == [about], verdicts
     for word in words:
-        assert word in found[0].text + found[0].remedy, found[0]
+        assert word in verdicts[0].text + verdicts[0].remedy, verdicts[0]
     if level in {"error", "warning"}:
-        assert found[0].remedy
-    return found[0]
+        assert verdicts[0].remedy
+    return verdicts[0]
 
 
 def test_a_sound_move_has_no_verdict() -> None:
@@ -50,9 +50,9 @@ def test_a_sound_move_has_no_verdict() -> None:
 
 
 def test_a_forced_move_says_how_many_offsets_without_records_its_cut_leaves() -> None:
-    found = {one.code: one for one in SOUND.forced.asking(unread="wait").judge()}
+    verdicts = {verdict.code: verdict for verdict in SOUND.forced.asking(unread="wait").judge()}
 
-    assert (found["offset-hole"].level, found["offset-hole"].number) == ("warning", 3_001_000_000)
+    assert (verdicts["offset-hole"].level, verdicts["offset-hole"].number) == ("warning", 3_001_000_000)
 
 
 @pytest.mark.parametrize(
@@ -65,17 +65,17 @@ def test_an_operators_rate_has_to_be_far_above_the_measured_one(
     case = SOUND.forced.asking(unread="wait", max_rate_records_s=bound)
     case = case.with_topic("east", replace(HERE, age_s=20.0, fastest=measured))
 
-    found = {one.code: one for one in case.judge()}
+    verdicts = {verdict.code: verdict for verdict in case.judge()}
 
-    assert ("rate-too-low" in found) is refused
-    assert (found["offset-hole"].number or 0) < 3_000_000_000 // 10
+    assert ("rate-too-low" in verdicts) is refused
+    assert (verdicts["offset-hole"].number or 0) < 3_000_000_000 // 10
 
 
 def test_a_topic_that_is_being_deleted_is_left_out_and_refused_by_name() -> None:
     tombstone = Topic(name="orders", deletion=Deletion(operation="delete-1", since=SINCE))
     deleted = replace(SOUND, topics=(tombstone,))
 
-    assert [(one.level, one.code) for one in deleted.judge() if one.about == "topic orders"] == [
+    assert [(verdict.level, verdict.code) for verdict in deleted.judge() if verdict.about == "topic orders"] == [
         ("warning", "deleted-topic")
     ]
     only(replace(deleted, scope=Scope(topics=("orders",))), "error", "topic orders", "topics delete orders")
@@ -98,12 +98,12 @@ def test_internal_topics_are_left_out_and_refused_by_name() -> None:
         "east", HERE, "__consumer_offsets"
     )
     # When it moves, they stay
-    assert [(one.level, one.code) for one in monitor.judge()] == [("info", "internal-topic")]
+    assert [(verdict.level, verdict.code) for verdict in monitor.judge()] == [("info", "internal-topic")]
     assert monitor.moved() == SOUND.moved()
     # When they are named, the move is refused
     for name in ("__consumer_offsets", "switchyard-copies"):
         named = replace(SOUND, scope=Scope(topics=(name,))).with_topic("east", HERE, name)
-        assert "internal-topic" in [one.code for one in errors(named)]
+        assert "internal-topic" in [verdict.code for verdict in errors(named)]
 
 
 @pytest.mark.parametrize("side", ["origin", "target"])
@@ -134,10 +134,10 @@ def test_a_cluster_out_of_reach_is_an_error_with_its_address(name: str) -> None:
 def test_a_cluster_with_one_broker_that_answers_is_never_called_unreachable_or_lost(name: str) -> None:
     case = SOUND.with_reach(name, reachable=False, answers=True, error="broker 2 cannot be reached")
 
-    found = only(case, "error", f"cluster {name}", "answers, but", "broker 2", "not lost")
+    verdict = only(case, "error", f"cluster {name}", "answers, but", "broker 2", "not lost")
 
-    assert "forced" not in found.remedy
-    assert "migrate-from-fault" not in found.remedy
+    assert "forced" not in verdict.remedy
+    assert "migrate-from-fault" not in verdict.remedy
 
 
 def test_the_verdict_on_a_lost_origin_suggests_the_command_that_moves_its_topics() -> None:
@@ -195,7 +195,7 @@ def test_a_super_user_of_any_cluster_is_no_scope(scope: Scope) -> None:
     assert found.about == "user root"
     assert "super user of cluster north" in found.text
     assert "--super-user" in found.remedy
-    assert "super-user" not in [one.code for one in replace(case, scope=Scope(users=("alice",))).judge()]
+    assert "super-user" not in [verdict.code for verdict in replace(case, scope=Scope(users=("alice",))).judge()]
 
 
 def test_a_user_bound_to_a_third_cluster_is_an_error() -> None:
@@ -244,7 +244,9 @@ def test_a_target_topic_that_was_not_asked_for_is_an_error() -> None:
 def back_in_east() -> Case:
     """Orders was in west, then came to east, and goes back."""
     extents = {p: cut(cut(identity("west"), 5, "east", 0), n, "west", 5)[:1] for p, n in ((0, 0), (1, 0))}
-    open_again = {p: (*e, Extent(cluster="east", start=5, end=None, base=0, term=1)) for p, e in extents.items()}
+    open_again = {
+        p: (*e, Extent(cluster="east", start=5, end=None, base=0, writer_epoch=1)) for p, e in extents.items()
+    }
     case = replace(SOUND, topics=(Topic(name="orders", writer="east", partitions=open_again),))
     return case.with_topic("west", replace(HERE, ends={0: 5, 1: 5}))
 
@@ -459,11 +461,11 @@ def test_a_forced_move_takes_the_last_seen_shape_of_a_topic_and_says_how_old_it_
         "east", GroupFacts("Empty", offsets={("orders", 0): 5}, age_s=60.0)
     )
     # When the move is judged
-    found = case.judge()
+    verdicts = case.judge()
     # Then there is no error, and the ages are reported; facts two days old give a warning
-    assert [v for v in found if v.level == "error"] == []
-    assert any(v.level == "info" and "4 min ago" in v.text for v in found)
-    assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in found)
+    assert [v for v in verdicts if v.level == "error"] == []
+    assert any(v.level == "info" and "4 min ago" in v.text for v in verdicts)
+    assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in verdicts)
     assert any(
         v.level == "warning" and "2 days ago" in v.text
         for v in case.with_topic("east", replace(HERE, age_s=2 * 86_400.0)).judge()
@@ -538,10 +540,10 @@ def consumer(software: str | None, *how: str) -> Case:
 def test_clients_with_a_version_that_may_stop_after_a_move_are_named(
     software: str | None, how: tuple[str, ...], issue: str
 ) -> None:
-    found = [verdict for verdict in consumer(software, *how).judge() if verdict.code == "client-version"]
+    verdicts = [verdict for verdict in consumer(software, *how).judge() if verdict.code == "client-version"]
 
-    assert [verdict.about for verdict in found] == ([issue] if issue else [])
-    for verdict in found:
+    assert [verdict.about for verdict in verdicts] == ([issue] if issue else [])
+    for verdict in verdicts:
         assert (verdict.level, verdict.number, verdict.unit) == ("warning", 1, "clients")
         assert f"alice+app ({str(software).rpartition('/')[2]})" in verdict.text
         assert "Update them" in verdict.remedy
@@ -555,11 +557,11 @@ def with_open(*open_: OpenTransaction) -> Case:
 def test_transactional_ids_and_open_transactions_of_the_scope_are_named_with_their_age() -> None:
     young = OpenTransaction(0, 40, 2.0, "pay-1")
 
-    found = {one.code: one for one in with_open(young).judge()}
-    assert "transactional ids pay-1" in found["transactional"].text
-    assert (found["open-transaction"].level, found["open-transaction"].number) == ("info", 1)
+    verdicts = {verdict.code: verdict for verdict in with_open(young).judge()}
+    assert "transactional ids pay-1" in verdicts["transactional"].text
+    assert (verdicts["open-transaction"].level, verdicts["open-transaction"].number) == ("info", 1)
     # One that will not end before the move is undone is more than a word
-    late = {one.code: one for one in with_open(young, replace(young, age_s=11.0)).judge()}
+    late = {verdict.code: verdict for verdict in with_open(young, replace(young, age_s=11.0)).judge()}
     assert (late["open-transaction"].level, late["open-transaction"].number) == ("warning", 2)
     assert "--drain-timeout" in late["open-transaction"].remedy
 
@@ -567,7 +569,7 @@ def test_transactional_ids_and_open_transactions_of_the_scope_are_named_with_the
 def test_a_hanging_transaction_refuses_a_planned_move_with_the_command_that_ends_it() -> None:
     case = with_open(OpenTransaction(1, 40, 4000.0, hanging=True))
 
-    found = only(case, "error", "topic orders", "partition 1 since offset 40")
+    verdict = only(case, "error", "topic orders", "partition 1 since offset 40")
 
-    assert (found.code, found.number, found.unit) == ("hanging-transaction", 1, "transactions")
-    assert "--bootstrap-server east:9092 abort --topic orders --partition 1 --start-offset 40" in found.remedy
+    assert (verdict.code, verdict.number, verdict.unit) == ("hanging-transaction", 1, "transactions")
+    assert "--bootstrap-server east:9092 abort --topic orders --partition 1 --start-offset 40" in verdict.remedy

@@ -32,19 +32,21 @@ def mirrored(*lags: CopyLag, forced: bool = False, **request: Any) -> Case:
 
 def of(case: Case, code: str) -> Verdict:
     """Its only verdict with this code."""
-    (found,) = [one for one in case.judge() if one.code == code]
-    assert found.remedy
-    return found
+    (verdict,) = [one for one in case.judge() if one.code == code]
+    assert verdict.remedy
+    return verdict
 
 
 def codes(case: Case, *levels: str) -> list[str]:
-    return [one.code for one in case.judge() if one.level in (levels or ("error", "warning", "info"))]
+    return [verdict.code for verdict in case.judge() if verdict.level in (levels or ("error", "warning", "info"))]
 
 
 def test_a_switch_to_a_level_copy_has_nothing_but_the_word_that_it_goes_there() -> None:
-    found = mirrored(LEVEL, LEVEL).judge()
+    verdicts = mirrored(LEVEL, LEVEL).judge()
 
-    assert [(one.level, one.code, one.number, one.unit) for one in found] == [("info", "goes-to-copy", 0, "records")]
+    assert [(verdict.level, verdict.code, verdict.number, verdict.unit) for verdict in verdicts] == [
+        ("info", "goes-to-copy", 0, "records")
+    ]
 
 
 @pytest.mark.parametrize(("there", "level"), [(3, "warning"), (1, "error")])
@@ -54,8 +56,8 @@ def test_a_copy_that_has_grown_since_its_dead_source_was_last_seen_holds_up_no_f
     grown = replace(HERE, ends=dict.fromkeys(range(there), 10), partitions=there)
     case = mirrored(LEVEL, LEVEL, forced=True).with_topic("west", grown)
     for seen in (case, case.with_topic("east", replace(HERE, age_s=30.0))):
-        found = of(seen, "partition-count")
-        assert (found.level, found.number) == (level, there)
+        verdict = of(seen, "partition-count")
+        assert (verdict.level, verdict.number) == (level, there)
     # One that can be asked knows how many it has
     assert of(case.with_topic("east", HERE), "partition-count").level == "error"
     assert of(mirrored(LEVEL, LEVEL).with_topic("west", grown), "partition-count").level == "error"
@@ -64,10 +66,10 @@ def test_a_copy_that_has_grown_since_its_dead_source_was_last_seen_holds_up_no_f
 def test_the_lag_of_all_partitions_is_reported_with_number_and_unit() -> None:
     case = mirrored(CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0))
 
-    found = of(case, "goes-to-copy")
+    verdict = of(case, "goes-to-copy")
 
-    assert (found.number, found.unit) == (1234, "records")
-    assert "1,234 records, the oldest of 2.5 s, as of 4 s ago" in found.text
+    assert (verdict.number, verdict.unit) == (1234, "records")
+    assert "1,234 records, the oldest of 2.5 s, as of 4 s ago" in verdict.text
 
 
 @pytest.mark.parametrize(
@@ -85,11 +87,11 @@ def test_a_lag_above_a_bound_that_was_asked_for_warns_or_refuses(
 ) -> None:
     lags = CopyLag("copying", 1200, 2500, 4.0), CopyLag("copying", 34, 20, 1.0)
 
-    found = of(mirrored(*lags, forced=forced, **request_), "copy-lags")
+    verdict = of(mirrored(*lags, forced=forced, **request_), "copy-lags")
 
-    assert (found.level, found.number, found.unit) == (level, number, unit)
+    assert (verdict.level, verdict.number, verdict.unit) == (level, number, unit)
     (bound,) = request_
-    assert f"--{bound.replace('_', '-')} {request_[bound]}" in found.text
+    assert f"--{bound.replace('_', '-')} {request_[bound]}" in verdict.text
     assert "copy-lags" not in codes(mirrored(*lags, forced=forced, **{bound: request_[bound] + 1}))
 
 
@@ -115,32 +117,32 @@ def test_a_copy_with_one_partition_that_is_not_copied_passes_no_bound(
     assert "goes-to-copy" not in codes(case)
 
 
-@pytest.mark.parametrize("halted", [one for one in HALTED.values() if one], ids=["stopped", "waiting"])
+@pytest.mark.parametrize("halted", [lag for lag in HALTED.values() if lag], ids=["stopped", "waiting"])
 def test_a_copy_that_is_not_copied_is_never_reported_without_lag(halted: CopyLag) -> None:
     every = of(mirrored(halted, halted, forced=True), "copy-unknown")
     assert every.number is None
     assert f"Its lag is unknown ({halted.state}: {halted.reason})" in every.text
-    one = of(mirrored(LEVEL, halted, forced=True), "copy-unknown")
-    assert f"unknown for partition 1 ({halted.state}: {halted.reason})" in one.text
+    verdict = of(mirrored(LEVEL, halted, forced=True), "copy-unknown")
+    assert f"unknown for partition 1 ({halted.state}: {halted.reason})" in verdict.text
 
 
 def test_recorded_ends_of_a_dead_source_above_its_copiers_report_count_as_lag() -> None:
     # Given copiers that lost their source at offset 10 of both partitions, and a later reading of its end at 20
     case = mirrored(LEVEL, LEVEL, forced=True).with_topic("east", replace(HERE, age_s=5.0))
 
-    found = of(case, "goes-to-copy")
-    assert (found.level, found.number) == ("warning", 10)
-    assert "mirror reconcile east" in found.remedy
+    verdict = of(case, "goes-to-copy")
+    assert (verdict.level, verdict.number) == ("warning", 10)
+    assert "mirror reconcile east" in verdict.remedy
     assert of(case.asking(refuse_lag_records=9), "copy-lags").level == "error"
 
 
 def test_records_of_unknown_age_pass_no_bound_of_time() -> None:
     fresh = CopyLag("copying", 40, None, 1.0, reached=10)
 
-    found = of(mirrored(LEVEL, fresh, forced=True, refuse_lag_ms=1_000_000), "copy-lags")
+    verdict = of(mirrored(LEVEL, fresh, forced=True, refuse_lag_ms=1_000_000), "copy-lags")
 
-    assert (found.level, found.number) == ("error", None)
-    assert "lacked 40 records of unknown age" in found.text
+    assert (verdict.level, verdict.number) == ("error", None)
+    assert "lacked 40 records of unknown age" in verdict.text
 
 
 def test_losses_without_a_copier_are_reported_as_of_the_last_recorded_facts_of_the_dead_cluster() -> None:
@@ -148,13 +150,13 @@ def test_losses_without_a_copier_are_reported_as_of_the_last_recorded_facts_of_t
     stands = replace(mirrored(forced=True), noted={("orders", 0): 12, ("orders", 1): 13})
     seen = stands.with_topic("east", replace(HERE, age_s=40.0))
 
-    found = of(seen, "copy-unknown")
+    verdict = of(seen, "copy-unknown")
 
-    assert (found.level, found.number, found.unit) == ("warning", 7, "records")
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 7, "records")
     assert (
         "east was last seen 40 s ago, and by its copiers' notes the copy lacked at most 7 records that it had"
         ": that, and what east got since, is lost for readers."
-    ) in found.text
+    ) in verdict.text
     level = replace(seen, noted={("orders", 0): 10, ("orders", 1): 20})
     assert "the copy lacked none of its records: what east got since is lost" in of(level, "copy-unknown").text
     # A cluster that only hangs reports its ends itself
@@ -163,15 +165,15 @@ def test_losses_without_a_copier_are_reported_as_of_the_last_recorded_facts_of_t
     nothing = replace(seen, noted={("orders", 0): 10})
     unseen = seen.with_topic("east", replace(HERE, age_s=40.0, ends={0: 10}))
     for case in (stands, nothing, unseen):
-        found = of(case, "copy-unknown")
-        assert (found.number, "what east acknowledged beyond it is lost" in found.text) == (None, True)
+        verdict = of(case, "copy-unknown")
+        assert (verdict.number, "what east acknowledged beyond it is lost" in verdict.text) == (None, True)
 
 
 def test_a_planned_switch_to_an_unreported_copy_reports_how_much_it_will_copy() -> None:
-    found = of(replace(mirrored(), noted={("orders", 0): 9, ("orders", 1): 0}), "copy-unknown")
+    verdict = of(replace(mirrored(), noted={("orders", 0): 9, ("orders", 1): 0}), "copy-unknown")
 
-    assert found.number == 21
-    assert "the copy lacks at most 21 records that it had: the switch copies missing records" in found.text
+    assert verdict.number == 21
+    assert "the copy lacks at most 21 records that it had: the switch copies missing records" in verdict.text
 
 
 def test_a_refusal_by_a_bound_names_the_option_to_leave_out() -> None:
@@ -196,10 +198,10 @@ def test_a_group_that_has_read_beyond_all_copies_is_named_with_the_number_of_off
     committed = GroupFacts("", offsets={("orders", 0): 15, ("orders", 1): 9}, age_s=3.0)
     case = mirrored(LEVEL, LEVEL, forced=True).with_group("east", committed)
 
-    found = of(case, "beyond-copy")
+    verdict = of(case, "beyond-copy")
 
-    assert (found.level, found.about, found.number, found.unit) == ("warning", "group billing", 5, "offsets")
-    assert "orders-0 by 5" in found.text
+    assert (verdict.level, verdict.about, verdict.number, verdict.unit) == ("warning", "group billing", 5, "offsets")
+    assert "orders-0 by 5" in verdict.text
     within = GroupFacts("", offsets={("orders", 0): 10}, age_s=3.0)
     assert "beyond-copy" not in codes(mirrored(LEVEL, LEVEL, forced=True).with_group("east", within))
 
@@ -207,14 +209,14 @@ def test_a_group_that_has_read_beyond_all_copies_is_named_with_the_number_of_off
 def test_the_end_of_a_copy_is_compared_in_offsets_of_clients() -> None:
     # Given a topic that came to east at client offset 100, where the copy has its first 10 offsets
     moved = (
-        Extent(cluster="north", start=0, end=100, base=0, term=0),
-        Extent(cluster="east", start=100, end=None, base=0, term=1),
+        Extent(cluster="north", start=0, end=100, base=0, writer_epoch=0),
+        Extent(cluster="east", start=100, end=None, base=0, writer_epoch=1),
     )
     case = replace(mirrored(LEVEL, forced=True), topics=(PINNED.changed(partitions={0: moved, 1: identity("east")}),))
     # When a group has committed 112
-    found = of(case.with_group("east", GroupFacts("", offsets={("orders", 0): 112}, age_s=3.0)), "beyond-copy")
+    verdict = of(case.with_group("east", GroupFacts("", offsets={("orders", 0): 112}, age_s=3.0)), "beyond-copy")
     # Then it is 2 ahead
-    assert found.number == 2
+    assert verdict.number == 2
 
 
 def test_sync_findings_of_moving_topics_and_groups_are_reported_with_their_reason() -> None:
@@ -223,18 +225,27 @@ def test_sync_findings_of_moving_topics_and_groups_are_reported_with_their_reaso
         SyncFinding(what="settings", about="topic orders", reason="west does not know x.y", stop=True),
         SyncFinding(what="offsets", about="group other", reason="whatever"),
     )
-    planned = {one.about: one for one in replace(mirrored(LEVEL), findings=looks).judge() if "brought" in one.code}
-    forced = {
-        one.about: one for one in replace(mirrored(LEVEL, forced=True), findings=looks).judge() if "brought" in one.code
+    planned = {
+        verdict.about: verdict
+        for verdict in replace(mirrored(LEVEL), findings=looks).judge()
+        if "brought" in verdict.code
     }
-    assert {about: one.level for about, one in planned.items()} == {"group billing": "info", "topic orders": "warning"}
-    assert {about: one.level for about, one in forced.items()} == {
+    forced = {
+        verdict.about: verdict
+        for verdict in replace(mirrored(LEVEL, forced=True), findings=looks).judge()
+        if "brought" in verdict.code
+    }
+    assert {about: verdict.level for about, verdict in planned.items()} == {
+        "group billing": "info",
+        "topic orders": "warning",
+    }
+    assert {about: verdict.level for about, verdict in forced.items()} == {
         "group billing": "warning",
         "topic orders": "warning",
     }
     assert "it has members in west (Stable)" in planned["group billing"].text
     # Groups of topics without a mirror are not judged
-    assert "not-brought-over" not in [one.code for one in replace(SOUND, findings=looks).judge()]
+    assert "not-brought-over" not in [verdict.code for verdict in replace(SOUND, findings=looks).judge()]
 
 
 def test_too_few_replicas_in_sync_in_the_target_refuse_a_planned_switch_and_warn_a_forced_one() -> None:
@@ -246,12 +257,12 @@ def test_too_few_replicas_in_sync_in_the_target_refuse_a_planned_switch_and_warn
     )
     for forced, level in ((False, "error"), (True, "warning")):
         case = mirrored(LEVEL, LEVEL, forced=forced).with_topic("west", few)
-        refused, behind = of(case, "not-in-sync"), of(case, "under-replicated")
+        refused, warned = of(case, "not-in-sync"), of(case, "under-replicated")
         assert (refused.level, refused.number, refused.unit) == (level, 1, "partitions")
         assert "demands 2" in refused.text
         assert "partition 0 has 1" in refused.text
-        assert (behind.level, behind.number) == ("warning", 1)
-        assert "partition 1 2 of 3" in behind.text
+        assert (warned.level, warned.number) == ("warning", 1)
+        assert "partition 1 2 of 3" in warned.text
     by_default = replace(few, config={}, default_min_in_sync=3, replicas={0: Replicas(2, 3), 1: Replicas(3, 3)})
     assert of(mirrored(LEVEL, LEVEL).with_topic("west", by_default), "not-in-sync").number == 1
     whole = replace(few, replicas={0: Replicas(3, 3), 1: Replicas(3, 3)})
@@ -267,10 +278,10 @@ def test_records_of_a_copy_that_a_map_has_no_room_for_are_counted_before_the_swi
     runs = tuple(Run(20 * at, 11 * at, 10) for at in range(5))
     copies = {("orders", 0): CopyFacts(90, runs, whole=True)}
     # When the switch is judged
-    found = of(replace(mirrored(LEVEL, forced=forced), copies=copies), "no-room-in-map")
+    verdict = of(replace(mirrored(LEVEL, forced=forced), copies=copies), "no-room-in-map")
     # Then the records of the three oldest are counted
-    assert (found.level, found.number, found.unit) == ("warning", 30, "records")
-    assert ("cannot be read before that is back" in found.text) == forced
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 30, "records")
+    assert ("cannot be read before that is back" in verdict.text) == forced
     # With enough room there is no verdict
     monkeypatch.setattr("ha_core.plan.preflight.mirrors.MAX_EXTENTS_AT_ONCE", 5)
     assert "no-room-in-map" not in codes(replace(mirrored(LEVEL, forced=forced), copies=copies))
@@ -295,10 +306,10 @@ def test_records_that_a_copy_has_deleted_and_its_source_still_has_are_counted_be
     case = replace(mirrored(LEVEL, LEVEL, forced=forced), copies=copies, noted={("orders", p): 20 for p in (0, 1)})
     case = case.asking(**request_).with_topic("west", there).with_topic("east", here)
     # When the pre-flight check judges the switch
-    found = of(case, "copy-begins-later")
+    verdict = of(case, "copy-begins-later")
     # Then a warning counts these records, and names the effect on readers
-    assert (found.level, found.number, found.unit) == ("warning", 6, "records")
-    assert words in found.text
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 6, "records")
+    assert words in verdict.text
     # And if the runs are unreadable, their number in the warning is unknown
     for unread in (replace(case, copies={}, noted={}), replace(case, copies={}, later=(("orders", 1),))):
         unknown = of(unread, "copy-begins-later")
@@ -340,9 +351,9 @@ def test_a_switch_to_a_compacted_copy_with_a_lost_tail_is_refused_until_the_topi
     for here, there in ((log, compacted), (compacted, log)):
         cleaned = case.with_topic("east", here).with_topic("west", there)
         # Then the verdict has their number and the way out
-        found = of(cleaned, "tail-in-copy")
-        assert (found.level, found.number, found.unit) == (level, 5, "records")
-        assert "delete the topic there, and link it again" in found.remedy
+        verdict = of(cleaned, "tail-in-copy")
+        assert (verdict.level, verdict.number, verdict.unit) == (level, 5, "records")
+        assert "delete the topic there, and link it again" in verdict.remedy
         # And there is no verdict if other records, or none, are in their place: it is another topic
         anew = {("orders", 1): CopyFacts(20, (Run(0, 0, 7),), whole=True)}
         assert "tail-in-copy" not in codes(replace(cleaned, copies=anew))
@@ -363,10 +374,10 @@ def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
 def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:
     third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
 
-    found = of(replace(mirrored(LEVEL), mirrors=(ORDERS, third)), "third-cluster")
+    verdict = of(replace(mirrored(LEVEL), mirrors=(ORDERS, third)), "third-cluster")
 
-    assert found.level == "error"
-    assert "mirror unlink orders --to north" in found.remedy
+    assert verdict.level == "error"
+    assert "mirror unlink orders --to north" in verdict.remedy
 
 
 def test_a_forced_switch_reports_the_other_mirrors_that_it_ends_with_lag_and_way_out() -> None:
@@ -376,11 +387,11 @@ def test_a_forced_switch_reports_the_other_mirrors_that_it_ends_with_lag_and_way
     case = replace(case, mirrors=(ORDERS, third))
     case = replace(case, lags={**case.lags, (third.key, 0): CopyLag("copying", 25, 10, 1.0)})
     # When the topic is to go on at its copy in the west
-    found = of(case, "third-cluster")
+    verdict = of(case, "third-cluster")
     # Then it needs no preparation
-    assert found.level == "warning"
-    assert "ends with the switch, and leaves its copy, which lacked 25 records" in found.text
-    assert "mirror link orders --from west --to north" in found.remedy
+    assert verdict.level == "warning"
+    assert "ends with the switch, and leaves its copy, which lacked 25 records" in verdict.text
+    assert "mirror link orders --from west --to north" in verdict.remedy
 
 
 def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
@@ -390,9 +401,11 @@ def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
 
 
 def refusals(case: Case) -> dict[str, Verdict]:
-    found: dict[str, Verdict] = {one.code: one for one in case.judge(LINK_RULES) if one.level == "error"}
-    assert all(one.remedy for one in found.values())
-    return found
+    verdicts: dict[str, Verdict] = {
+        verdict.code: verdict for verdict in case.judge(LINK_RULES) if verdict.level == "error"
+    }
+    assert all(verdict.remedy for verdict in verdicts.values())
+    return verdicts
 
 
 def test_a_sound_link_is_not_refused() -> None:
@@ -426,8 +439,8 @@ def test_a_topic_that_another_cluster_writes_in_part_or_has_records_of_is_refuse
     assert "written in north" in refusals(with_second("north"))["third-cluster"].text
     assert "two writers" in refusals(with_second("west"))["second-writer"].text
     older = (
-        Extent(cluster="north", start=0, end=5, base=0, term=0),
-        Extent(cluster="east", start=5, end=None, base=0, term=1),
+        Extent(cluster="north", start=0, end=5, base=0, writer_epoch=0),
+        Extent(cluster="east", start=5, end=None, base=0, writer_epoch=1),
     )
     assert (
         "switchyard age orders"
@@ -438,14 +451,14 @@ def test_a_topic_that_another_cluster_writes_in_part_or_has_records_of_is_refuse
 def test_a_topic_that_is_migrating_is_not_linked() -> None:
     partitions = {
         0: (
-            Extent(cluster="east", start=0, end=50, base=0, term=0),
-            Extent(cluster="north", start=50, end=None, base=0, term=1),
+            Extent(cluster="east", start=0, end=50, base=0, writer_epoch=0),
+            Extent(cluster="north", start=50, end=None, base=0, writer_epoch=1),
         )
     }
     crossing = Crossing(operation="migrate-1", state="open")
-    found = refusals(link(topic=PINNED.changed(partitions=partitions, crossing=crossing)))
+    verdicts = refusals(link(topic=PINNED.changed(partitions=partitions, crossing=crossing)))
 
-    assert "operation migrate-1" in found["migrating"].text
+    assert "operation migrate-1" in verdicts["migrating"].text
 
 
 def test_a_standby_topic_with_records_or_another_number_of_partitions_is_refused() -> None:

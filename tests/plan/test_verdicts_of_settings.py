@@ -70,34 +70,34 @@ def test_a_topic_that_keeps_records_for_another_time_in_the_target_is_a_warning(
 def test_a_copy_is_not_compared_because_it_gets_the_settings_of_its_source() -> None:
     pinned = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
     case = replace(there(), topics=(pinned,), mirrors=(Mirror.of("orders", "east", "west", "link-1", "now", "me"),))
-    assert "setting-differs" not in {one.code for one in case.judge()}
+    assert "setting-differs" not in {verdict.code for verdict in case.judge()}
 
 
 def test_a_refusal_by_the_target_is_an_error_with_setting_value_and_way_out() -> None:
     why = "Invalid value 16384 for configuration segment.bytes: Value must be at least 1048576"
     refusing = replace(SOUND, trials={"orders": Trial(refused={"segment.bytes": ("16384", why)})})
 
-    one = found(refusing, "setting-refused")
+    verdict = found(refusing, "setting-refused")
 
-    assert (one.level, one.about) == ("error", "topic orders")
+    assert (verdict.level, verdict.about) == ("error", "topic orders")
     for word in ("west refuses segment.bytes=16384", "at least 1048576", "--leave-setting segment.bytes"):
-        assert word in one.text + one.remedy
+        assert word in verdict.text + verdict.remedy
 
 
 def test_a_name_that_collides_in_the_target_is_an_error() -> None:
     colliding = replace(SOUND, trials={"orders": Trial(why="Topic 'a.b' collides with existing topics: a_b")})
 
-    one = found(colliding, "not-created")
+    verdict = found(colliding, "not-created")
 
-    assert one.level == "error"
-    assert "collides with existing topics: a_b" in one.text
+    assert verdict.level == "error"
+    assert "collides with existing topics: a_b" in verdict.text
 
 
 def test_a_setting_that_the_target_does_not_know_is_a_warning_unless_newer_brokers_need_it_no_more() -> None:
     unknown = {"remote.storage.enable": "true", "message.format.version": "2.8"}
     some = replace(SOUND, trials={"orders": Trial(unknown=unknown)})
 
-    levels = {one.text.split(" know ")[1].split(",")[0]: one.level for one in some.judge()}
+    levels = {verdict.text.split(" know ")[1].split(",")[0]: verdict.level for verdict in some.judge()}
 
     assert levels == {"remote.storage.enable": "warning", "message.format.version": "info"}
 
@@ -106,10 +106,10 @@ def test_an_origin_that_may_lose_records_by_itself_is_named_before_a_crossing() 
     unsafe = replace(HERE, defaults={"unclean.leader.election.enable": "true"}, default_min_in_sync=1)
     crossing = SOUND.with_topic("east", unsafe).asking(cut="predicted")
 
-    verdicts = [(one.level, one.about) for one in crossing.judge() if one.code == "unsafe-origin"]
+    verdicts = [(verdict.level, verdict.about) for verdict in crossing.judge() if verdict.code == "unsafe-origin"]
 
     assert verdicts == [("warning", "cluster east"), ("info", "cluster east")]
     safe = replace(HERE, defaults={"unclean.leader.election.enable": "false"}, default_min_in_sync=2)
     with_two = SOUND.with_reach("west", brokers=(1, 2)).with_topic("east", safe).asking(cut="predicted")
-    assert [one for one in with_two.judge() if one.code == "unsafe-origin"] == []
-    assert [one for one in SOUND.with_topic("east", unsafe).judge() if one.code == "unsafe-origin"] == []
+    assert [verdict for verdict in with_two.judge() if verdict.code == "unsafe-origin"] == []
+    assert [verdict for verdict in SOUND.with_topic("east", unsafe).judge() if verdict.code == "unsafe-origin"] == []

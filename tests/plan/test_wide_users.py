@@ -14,7 +14,7 @@ def uses(user: str, *topics: str, instances: int = 1) -> Usage:
 
 
 def wide(*usage: Usage) -> list[str]:
-    return [one.user for one in widths(VIEW, {one.user: one for one in usage}) if one.wide]
+    return [width.user for width in widths(VIEW, {one.user: one for one in usage}) if width.wide]
 
 
 def test_a_super_user_is_wide_whether_or_not_any_use_of_it_is_known() -> None:

@@ -20,16 +20,20 @@ def row(topic: str, partition: int | None, state: State, rpo_s: int | None = Non
 
 
 def now(*rows: MirrorRow) -> MirrorsNow:
-    topics = list(dict.fromkeys(one.topic for one in rows))
+    topics = list(dict.fromkeys(mirror_row.topic for mirror_row in rows))
     totals = [
         (
             Mirror.of(topic, "east", "west", "link-1", AT, "test"),
             MirrorTotal.of(
                 PartitionReport(
-                    mirror=topic, topic=topic, partition=one.partition or 0, state="copying", rpo_s=one.rpo_s
+                    mirror=topic,
+                    topic=topic,
+                    partition=mirror_row.partition or 0,
+                    state="copying",
+                    rpo_s=mirror_row.rpo_s,
                 )
-                for one in rows
-                if one.topic == topic
+                for mirror_row in rows
+                if mirror_row.topic == topic
             ),
         )
         for topic in topics
@@ -52,10 +56,10 @@ def words(picture: str) -> list[str]:
 
 
 def test_each_partition_has_a_cell_in_the_colour_of_how_it_stands_and_the_worst_mirror_comes_first() -> None:
-    level, behind = row("level", 0, "copying", 1), row("late", 0, "copying", 70)
+    level, lagging = row("level", 0, "copying", 1), row("late", 0, "copying", 70)
     stopped = row("orders", 1, "stopped", 400, "retention has overtaken the copy")
 
-    picture = svg(now(level, behind, row("orders", 0, "copying", 2), stopped, row("alone", None, "nobody")), AT)
+    picture = svg(now(level, lagging, row("orders", 0, "copying", 2), stopped, row("alone", None, "nobody")), AT)
 
     found = cells(picture)
     assert [colour for colour, _ in found] == [GREEN, VERMILION, GREY, ORANGE, GREEN]
@@ -127,7 +131,7 @@ def test_names_and_reasons_are_text_wherever_they_stand() -> None:
     assert "http://" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
-def test_a_copy_that_is_far_behind_is_not_marked_as_good_below_its_picture() -> None:
+def test_a_copy_with_a_large_lag_is_not_marked_as_good_below_its_picture() -> None:
     page = document(now(row("late", 0, "copying", 70), row("level", 0, "copying", 1)), [], AT)
 
     assert '<td class="warning">copying</td>' in page
@@ -136,9 +140,9 @@ def test_a_copy_that_is_far_behind_is_not_marked_as_good_below_its_picture() -> 
 
 def test_a_mirror_without_reports_has_no_rate() -> None:
     alone = row("alone", None, "nobody", reason="check that the job `mirror` is running")
-    found = MirrorsNow([alone], [(Mirror.of("alone", "east", "west", "link-1", AT, "test"), MirrorTotal.of(()))])
+    mirrors = MirrorsNow([alone], [(Mirror.of("alone", "east", "west", "link-1", AT, "test"), MirrorTotal.of(()))])
 
-    page = document(found, [], AT)
+    page = document(mirrors, [], AT)
 
     assert "0 B/s" not in page
     assert "RPO ?, ?" in page

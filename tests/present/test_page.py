@@ -10,7 +10,7 @@ MANY = Table(("topic", "because"), ROWS, title="what moves")
 
 def test_a_log_has_every_row_unless_it_is_bounded() -> None:
     assert len(list(log_lines([MANY]))) == 1 + len(ROWS)
-    assert list(log_lines([MANY], most=1)) == [
+    assert list(log_lines([MANY], max_rows=1)) == [
         "what moves:",
         "  topic orders-0, because named",
         f"  … and {len(ROWS) - 1} more",

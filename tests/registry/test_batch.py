@@ -42,7 +42,7 @@ def make(
 
 
 def values(registry: Platform, kind: str) -> list[dict[str, Any]]:
-    return [one.to_json()["value"] for one in registry.read.page(kind).stored]
+    return [entry.to_json()["value"] for entry in registry.read.page(kind).stored]
 
 
 def text(password: str = "secret") -> str:
@@ -52,20 +52,20 @@ def text(password: str = "secret") -> str:
 def test_all_entries_are_made_in_one_change_and_repeating_them_changes_nothing(registry: Platform) -> None:
     assert make(registry, WHOLE) == ["made"] * 10
 
-    users = {one["name"]: one for one in values(registry, "users")}
+    users = {value["name"]: value for value in values(registry, "users")}
     assert users["alice"]["groups"] == ["counters", "tills"]
     assert users["ops"]["super_user"]
     assert "a b" in users
-    rules = {(one["principal"], one["operation"], one["name"]): one for one in values(registry, "rules")}
+    rules = {(value["principal"], value["operation"], value["name"]): value for value in values(registry, "rules")}
     denied = rules["Group:tills", "write", "till-"]
     assert (denied["pattern"], denied["effect"], denied["host"]) == ("prefixed", "deny", "10.0.0.7")
     assert rules["User:ops", "describe", "kafka-cluster"]["resource_type"] == "cluster"
-    assert {one["producer_byte_rate"] for one in values(registry, "quotas")} == {1_000_000, None}
-    history = [one for kind in ("users", "rules", "quotas") for one in registry.read.history(kind).stored]
-    assert {(one.by, one.reason) for one in history} == {(BY, WHY)}
+    assert {value["producer_byte_rate"] for value in values(registry, "quotas")} == {1_000_000, None}
+    history = [entry for kind in ("users", "rules", "quotas") for entry in registry.read.history(kind).stored]
+    assert {(entry.by, entry.reason) for entry in history} == {(BY, WHY)}
     # And repeated
     assert set(make(registry, WHOLE)) == {"stands"}
-    assert len([one for kind in ("users", "rules", "quotas") for one in registry.read.history(kind).stored]) == 10
+    assert len([entry for kind in ("users", "rules", "quotas") for entry in registry.read.history(kind).stored]) == 10
 
 
 def test_a_dry_run_returns_the_steps_and_writes_nothing(registry: Platform) -> None:
@@ -89,7 +89,7 @@ def test_entries_are_deleted_by_their_keys_and_omitted_fields_stay(registry: Pla
     assert values(registry, "rules") == []
     (quota,) = values(registry, "quotas")
     assert (quota["consumer_byte_rate"], quota["request_percentage"]) == (5, None)
-    (alice,) = [one for one in values(registry, "users") if one["name"] == "alice"]
+    (alice,) = [value for value in values(registry, "users") if value["name"] == "alice"]
     assert (alice["disabled"], alice["owner"], alice["groups"]) == (True, "shop", ["counters", "tills"])
     assert make(registry, "users: [{name: alice, disabled: false}, {name: ops, disabled: true}]") == ["changed"] * 2
     # And a quota that no longer limits anything is deleted, too
@@ -108,7 +108,7 @@ def test_entries_of_every_kind_may_be_put(registry: Platform) -> None:
         "changed",
         "deleted",
     ]
-    assert [(one["owner"], one["level"]) for one in values(registry, "topics")] == [("alice", 1)]
+    assert [(value["owner"], value["level"]) for value in values(registry, "topics")] == [("alice", 1)]
 
 
 def test_a_disabled_user_has_its_password_when_it_is_enabled_again(registry: Platform) -> None:
@@ -249,7 +249,7 @@ def test_a_form_that_loses_every_race_changes_nothing(registry: Platform, monkey
     with pytest.raises(BusyError):
         make(registry, "users: [{name: alice, disabled: true}, {name: bob}]")
 
-    assert {one["name"]: one["disabled"] for one in values(registry, "users")} == {
+    assert {value["name"]: value["disabled"] for value in values(registry, "users")} == {
         "alice": False,
         "ops": False,
         "a b": False,

@@ -36,8 +36,8 @@ def test_a_change_has_its_author_time_reason_and_version(registry: Platform) -> 
     assert (first.version, second.version) == (1, 2)
     assert second.changed_us > first.changed_us
     history = registry.read.history("users", "alice").stored
-    assert [(one.version, one.by, one.reason) for one in history] == [(2, "another", "moved"), (1, BY, WHY)]
-    assert [one.entry for one in history] == [second.entry, first.entry]
+    assert [(entry.version, entry.by, entry.reason) for entry in history] == [(2, "another", "moved"), (1, BY, WHY)]
+    assert [entry.entry for entry in history] == [second.entry, first.entry]
 
 
 def test_an_existing_entry_is_not_created_again_and_the_error_has_its_version(registry: Platform) -> None:
@@ -142,14 +142,19 @@ def test_an_issued_client_id_is_unique_and_belongs_to_one_user_and_its_topics(re
         registry.create(registry.new_instance("alice", ["orders"]), BY, WHY)
     registry.apply([put(UserEntry(name="alice")), put(UserEntry(name="bob"))], BY, WHY)
     issued = [registry.create(registry.new_instance("alice", topics), BY, WHY) for topics in (["orders"], ["b", "a"])]
-    names = [one.key for one in issued]
+    names = [stored_entry.key for stored_entry in issued]
     assert len(set(names)) == 2
-    assert [entry.topics for one in issued if isinstance(entry := one.entry, Instance)] == [("orders",), ("a", "b")]
+    assert [entry.topics for stored_entry in issued if isinstance(entry := stored_entry.entry, Instance)] == [
+        ("orders",),
+        ("a", "b"),
+    ]
     # When another user requests one of them
     with pytest.raises(StaleVersionError):
         registry.create(Instance(name=names[0], user="bob", topics=("orders",)), BY, WHY)
     # Then it stays alice's, is found by its topic, and is deleted with her
-    assert [one.key for one in registry.read.page("instances", mentioned={"topic": "orders"}).stored] == names[:1]
+    assert [
+        stored_entry.key for stored_entry in registry.read.page("instances", mentioned={"topic": "orders"}).stored
+    ] == names[:1]
     registry.delete_user("alice", 1, BY, WHY)
     assert registry.read.page("instances").stored == ()
 
@@ -174,7 +179,7 @@ def test_forms_do_not_change_an_issued_client_id(user: str) -> None:
 def test_a_user_and_its_rules_are_created_together_in_any_order(registry: Platform) -> None:
     made = registry.apply([put(reads()), put(UserEntry(name="alice"))], BY, WHY)
 
-    assert [one.version for one in made] == [1, 1]
+    assert [entry.version for entry in made] == [1, 1]
 
 
 def test_one_refused_edit_undoes_all_edits_of_a_change(registry: Platform) -> None:
@@ -237,7 +242,7 @@ def test_pages_follow_one_another_and_are_filtered_by_references(registry: Platf
     after: str | None = ""
     while after is not None:
         page = registry.read.page("users", after, limit=4, mentioned={"owner": "team-1"})
-        seen += [one.key for one in page.stored]
+        seen += [entry.key for entry in page.stored]
         after = page.after
 
     assert seen == [f"user-{number:03}" for number in range(1, 25, 2)]
@@ -254,7 +259,7 @@ def test_a_history_is_read_in_pages_back_to_its_beginning(registry: Platform) ->
     assert first.after is not None
     rest = registry.read.history("users", "alice", int(first.after), limit=4)
 
-    assert [one.version for one in (*first.stored, *rest.stored)] == [7, 6, 5, 4, 3, 2, 1]
+    assert [entry.version for entry in (*first.stored, *rest.stored)] == [7, 6, 5, 4, 3, 2, 1]
     assert rest.after is None
 
 

@@ -28,8 +28,8 @@ def said(**fields: str) -> dict[str, str]:
 
 
 def rules(registry: Platform) -> set[str]:
-    found = [one.entry for one in registry.read.page("rules").stored]
-    return {f"{rule.principal} {rule.operation} {rule.name}" for rule in found if isinstance(rule, RuleEntry)}
+    entries = [entry.entry for entry in registry.read.page("rules").stored]
+    return {f"{rule.principal} {rule.operation} {rule.name}" for rule in entries if isinstance(rule, RuleEntry)}
 
 
 def changes(registry: Platform) -> ClientChanges:
@@ -58,8 +58,8 @@ def test_valid_rules_are_made_at_once_and_each_other_one_has_its_error(known: Pl
     assert "no user 'nobody'" in str(outcomes[1])
     assert rules(known) == {"User:alice read orders", "Group:tills write orders"}
     history = known.read.history("rules").stored
-    assert {(one.by, one.reason) for one in history} == {("alice", "CREATE_ACLS of a client, through gw-1")}
-    assert changed_us == max(one.changed_us for one in history)
+    assert {(entry.by, entry.reason) for entry in history} == {("alice", "CREATE_ACLS of a client, through gw-1")}
+    assert changed_us == max(entry.changed_us for entry in history)
 
 
 def test_a_repeated_request_succeeds_and_makes_no_other_version(known: Platform) -> None:
@@ -76,7 +76,7 @@ def test_filters_delete_matching_rules_and_nothing_else(known: Platform) -> None
         [said(), said(operation="write"), said(principal="User:bob"), said(name="ord", pattern="prefixed")]
     )
 
-    found, changed_us = changes(known).delete_rules(
+    access_rules, changed_us = changes(known).delete_rules(
         [
             RuleFilter(ResourceType.TOPIC, "orders", principal="User:alice"),
             RuleFilter(name="orders", matching=True),
@@ -84,7 +84,7 @@ def test_filters_delete_matching_rules_and_nothing_else(known: Platform) -> None
         ]
     )
 
-    assert [len(rules) for rules in found] == [2, 4, 0]
+    assert [len(rules) for rules in access_rules] == [2, 4, 0]
     assert rules(known) == set()
     assert changed_us > 0
     assert changes(known).delete_rules([RuleFilter()]) == ([[]], 0)
@@ -107,7 +107,7 @@ def test_rules_that_another_writer_changes_meanwhile_are_read_again(
     outcomes, _ = changes(known).create_rules([said(), said(principal="User:bob"), said(operation="write")])
     # Then
     assert [error is None for error in outcomes] == [True, False, True]
-    assert [one.by for one in known.read.history("rules").stored] == ["alice", "another"]
+    assert [entry.by for entry in known.read.history("rules").stored] == ["alice", "another"]
 
 
 def test_a_request_that_loses_every_race_changes_nothing(known: Platform, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -150,7 +150,7 @@ def test_only_gateways_write_in_the_name_of_a_client(known: Platform) -> None:
     assert failed(client_with(known, OPERATOR).post("/v1/gateway/rules", json=body)) == (403, "forbidden")
     assert failed(client_with(known, None).post("/v1/gateway/rules", json=body)) == (401, "no_token")
     assert client_with(known, GATEWAY).post("/v1/gateway/rules", json=body).json()["results"] == [None]
-    assert [one.by for one in known.read.history("rules").stored] == ["alice"]
+    assert [entry.by for entry in known.read.history("rules").stored] == ["alice"]
 
 
 @pytest.mark.parametrize(
@@ -172,12 +172,12 @@ def test_an_invalid_body_changes_nothing(known: Platform, path: str, body: dict[
 
 
 def limits(registry: Platform) -> dict[str, dict[str, float]]:
-    found = [one.entry for one in registry.read.page("quotas").stored]
+    entries = [entry.entry for entry in registry.read.page("quotas").stored]
     return {
         f"{quota.user} {quota.topic} {quota.instance}": {
             name: getattr(quota, name) for name in LIMITS if getattr(quota, name) is not None
         }
-        for quota in found
+        for quota in entries
         if isinstance(quota, QuotaEntry)
     }
 
@@ -203,7 +203,7 @@ def test_omitted_limits_stay_and_a_quota_without_limits_is_deleted(known: Platfo
 
 
 def test_each_invalid_quota_has_its_error_and_the_others_are_made(known: Platform) -> None:
-    asked = [
+    quota_limits_changes = [
         change(producer_byte_rate=5.0),
         change("nobody", producer_byte_rate=5.0),
         change("bob", producer_byte_rate=1.5),
@@ -212,7 +212,7 @@ def test_each_invalid_quota_has_its_error_and_the_others_are_made(known: Platfor
         change("<default>", consumer_byte_rate=9),
     ]
     for dry_run in (True, False):
-        outcomes, _ = changes(known).change_quotas(asked, dry_run)
+        outcomes, _ = changes(known).change_quotas(quota_limits_changes, dry_run)
         assert [error is None for error in outcomes] == [True, False, False, False, False, True]
         assert "no user 'nobody'" in str(outcomes[1])
         assert "changed twice" in str(outcomes[3])

@@ -71,7 +71,7 @@ def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_fi
         held.create(UserEntry.read({"name": "erin", "owner": "shop"}), "a", "held open")
         # Then a third process sees both changes, and so does the first one
         assert _in_another_process(url, _PRINT_USERS) == "erin zoe"
-        assert [one.key for one in held.read.page("users").stored] == ["erin", "zoe"]
+        assert [entry.key for entry in held.read.page("users").stored] == ["erin", "zoe"]
         assert (tmp_path / "platform.db-wal").exists()
 
 

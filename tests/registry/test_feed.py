@@ -61,8 +61,8 @@ def test_versions_come_in_order_with_deletions_and_only_those_of_the_kind(regist
     assert registry.source("users").changes(read.rows[2].changed_us, 10).rows == read.rows[3:]
     for limit in (2, 10):
         said = json.loads(registry.source("users").changes_in_json(0, limit))
-        found = registry.source("users").changes(0, limit)
-        assert said == found._asdict() | {"rows": [list(row) for row in found.rows]}
+        changes = registry.source("users").changes(0, limit)
+        assert said == changes._asdict() | {"rows": [list(row) for row in changes.rows]}
     assert registry.source("rules").changes(0, 10) == Changes((), 0, 0)
 
 

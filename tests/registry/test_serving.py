@@ -291,8 +291,8 @@ def test_tokens_come_from_a_file_or_the_environment(tmp_path: Path) -> None:
     from_file = tokens.read(tmp_path / "tokens", {})
     from_variable = tokens.read(None, {tokens.VARIABLE: KNOWN})
 
-    for known in (from_file, from_variable):
-        assert known.caller(GATEWAY) == tokens.Caller("gw-1", "gateway")
+    for caller_tokens in (from_file, from_variable):
+        assert caller_tokens.caller(GATEWAY) == tokens.Caller("gw-1", "gateway")
     with pytest.raises(InvalidError, match="--tokens"):
         tokens.read(None, {})
     with pytest.raises(TokenFileError, match="cannot be read"):

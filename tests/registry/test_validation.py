@@ -118,10 +118,10 @@ def test_a_rule_for_a_topic_must_name_it() -> None:
 
 
 def test_equal_rules_in_different_forms_have_one_key() -> None:
-    said = RuleEntry.read({**RULE, "host": "::ffff:10.0.0.1"})
+    entry = RuleEntry.read({**RULE, "host": "::ffff:10.0.0.1"})
 
-    assert said.key == RuleEntry.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
-    assert said.key != RuleEntry.read(RULE).key
+    assert entry.key == RuleEntry.read({**RULE, "host": "10.0.0.1", "pattern": "literal", "effect": "allow"}).key
+    assert entry.key != RuleEntry.read(RULE).key
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_a_meaningless_quota_is_refused(said: dict[str, Any], named: str) -> Non
 )
 def test_two_quotas_have_one_key_only_for_one_entity(user: str, topic: str, other: str) -> None:
     try:
-        one = QuotaEntry.read({"user": user, "topic": topic, LIMITS[0]: 1})
+        entry = QuotaEntry.read({"user": user, "topic": topic, LIMITS[0]: 1})
         two = QuotaEntry.read({"user": other, LIMITS[0]: 1})
     except InvalidError:
         return
-    assert one.key != two.key
+    assert entry.key != two.key
 
 
 def test_the_types_of_settings_are_those_of_their_table() -> None:

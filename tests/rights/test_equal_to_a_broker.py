@@ -255,15 +255,17 @@ def test_a_gateway_with_rules_answers_like_a_broker_with_equal_ones(world: World
 
 
 def _is_off(said: Any) -> bool:
-    return isinstance(said, dict) and {one["error_code"] for one in said["groups"]} == {ErrorCode.UNSUPPORTED_VERSION}
+    return isinstance(said, dict) and {group["error_code"] for group in said["groups"]} == {
+        ErrorCode.UNSUPPORTED_VERSION
+    }
 
 
 def _message(message: dict[str, Any], node_id: int) -> dict[str, Any]:
     if "resources" not in message:
         return message
     renamed = [
-        one | {"resource_name": str(node_id) if one["resource_name"] == BROKER else one["resource_name"]}
-        for one in message["resources"]
+        resource | {"resource_name": str(node_id) if resource["resource_name"] == BROKER else resource["resource_name"]}
+        for resource in message["resources"]
     ]
     return message | {"resources": renamed}
 

@@ -54,15 +54,19 @@ def faults(row: Api) -> list[str]:
     response = {field.name: field for field in schema.fields("response")}
     found = [f"needs the field {need.field}" for need in asks.needs if need.field and need.field not in request]
     for each in asks.each:
-        inside = {field.name for field in request[each.asked].fields} if each.asked in request else None
+        inside = {field.name for field in request[each.request_list].fields} if each.request_list in request else None
         if inside is None or (each.field and each.field not in inside):
-            found.append(f"judges {each.asked} by {each.field or 'their names'}")
-        if (each.answers or each.asked) not in response:
-            found.append(f"answers in {each.answers or each.asked}")
-    for told in asks.reported:
-        where = response[told.items].fields if told.items else schema.fields("response")
-        if told.field not in {field.name for field in where}:
-            found.append(f"tells operations in {told.field}")
+            found.append(f"judges {each.request_list} by {each.field or 'their names'}")
+        if (each.answer_list or each.request_list) not in response:
+            found.append(f"answers in {each.answer_list or each.request_list}")
+    for authorized_operations_field in asks.reported:
+        where = (
+            response[authorized_operations_field.items].fields
+            if authorized_operations_field.items
+            else schema.fields("response")
+        )
+        if authorized_operations_field.field not in {field.name for field in where}:
+            found.append(f"tells operations in {authorized_operations_field.field}")
     found += [f"shows {shown.items}" for shown in asks.shown if shown.items.partition(".")[0] not in response]
     return found
 
@@ -78,7 +82,7 @@ def test_every_offered_api_requires_rights_that_its_messages_contain() -> None:
         Asks(free="why", reported=(AuthorizedOperationsField("CLUSTER", "cluster_authorized_operations"),)),
         Asks(each=(Each("READ", "TOPIC", "subjects"),)),
         Asks(each=(Each("READ", "TOPIC", "topics", "title"),)),
-        Asks(each=(Each("READ", "TOPIC", "topics", answers="subjects"),)),
+        Asks(each=(Each("READ", "TOPIC", "topics", answer_list="subjects"),)),
         Asks(reported=(AuthorizedOperationsField("TOPIC", "operations", "topics"),)),
         Asks(shown=(Shown("READ", "TOPIC", "subjects", "name"),)),
     ],
@@ -122,7 +126,7 @@ def test_every_version_can_answer_a_user_without_any_right(row: Api) -> None:
         if gate.denied and (row.key, version) not in SILENT:
             assert codes(said) & DENIALS, case
         for each in row.asks.each:
-            assert gate.answer is not None or not gate.request[each.asked]
+            assert gate.answer is not None or not gate.request[each.request_list]
 
 
 def _empty(key: int, version: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import pytest
 from ha_core.model import Extent, Topic
 from ha_core.model.cluster import Mask
 from ha_core.plan.migration.aging import RESTLESS_MS, CommittedOffset, blocks, counts
-from spark_jobs.aging import AgingEvidence, Homes, closed_extents, commits_below, judge, pipeline, report
+from spark_jobs.aging import AgingEvidence, Homes, commits_below, extents_to_judge, judge, pipeline, report
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, CommitRow, EndRow, FactHistory, LookRow
 from spark_jobs.questions import Questions
@@ -28,10 +28,10 @@ NOW_MS = 20_000 * 24 * 3600 * 1000
 def moved(name: str, *clusters: str, cut: int = 100, partitions: int = 1) -> Topic:
     """A topic that was in each of `clusters` for `cut` offsets, the last of which is the writer."""
     extents = []
-    for term, cluster in enumerate(clusters):
-        base = cut * sum(one == cluster for one in clusters[:term])
-        end = None if term == len(clusters) - 1 else cut * (term + 1)
-        extents.append(Extent(cluster=cluster, start=cut * term, end=end, base=base, term=term))
+    for writer_epoch, cluster in enumerate(clusters):
+        base = cut * sum(one == cluster for one in clusters[:writer_epoch])
+        end = None if writer_epoch == len(clusters) - 1 else cut * (writer_epoch + 1)
+        extents.append(Extent(cluster=cluster, start=cut * writer_epoch, end=end, base=base, writer_epoch=writer_epoch))
     return Topic(name=name, writer=clusters[-1], partitions=dict.fromkeys(range(partitions), tuple(extents)))
 
 
@@ -84,9 +84,9 @@ def test_every_reason_to_wait_is_reported(spark: SparkSession, tmp_path: Path) -
     }
     # When they are judged; the group `old` is known to be at home in west
     topics = [moved(name, "east", "west") for name in names]
-    found = judged(spark, tmp_path, {"east": east, "west": west}, topics, {"old": frozenset({"west"})})
+    rows = judged(spark, tmp_path, {"east": east, "west": west}, topics, {"old": frozenset({"west"})})
     # Then
-    assert {topic: one.reasons for (topic, _, _, _), one in found.items()} == {
+    assert {topic: row.reasons for (topic, _, _, _), row in rows.items()} == {
         "done": [],
         "held": ["held"],
         "read": ["dead", "lagging"],
@@ -94,7 +94,7 @@ def test_every_reason_to_wait_is_reported(spark: SparkSession, tmp_path: Path) -
         "gone": ["lost"],
         "moved-copy": [],
     }
-    held, read = found["held", 0, "east", 100], found["read", 0, "east", 100]
+    held, read = rows["held", 0, "east", 100], rows["read", 0, "east", 100]
     assert "offsets 40 to 100" in held.why
     assert read.groups_below == 2
     assert "group live at offset 99, 1 before the end (west)" in read.why
@@ -105,9 +105,9 @@ def test_an_origin_that_is_the_writer_again_is_judged_by_its_old_extent(spark: S
     held = {"topics": {"t": [[100, 400]]}, "producers": {"t-0": [NOW_MS]}}
     empty = {"topics": {"t": [[100, 100]]}, "producers": {}}
 
-    found = judged(spark, tmp_path, {"east": held, "west": empty}, [moved("t", "east", "west", "east")])
+    rows = judged(spark, tmp_path, {"east": held, "west": empty}, [moved("t", "east", "west", "east")])
 
-    assert {key[2:]: one.aged for key, one in found.items()} == {("east", 100): True, ("west", 200): True}
+    assert {key[2:]: row.aged for key, row in rows.items()} == {("east", 100): True, ("west", 200): True}
 
 
 def test_growth_is_measured_against_the_history_except_after_a_crossing(spark: SparkSession, tmp_path: Path) -> None:
@@ -131,7 +131,7 @@ def test_growth_is_measured_against_the_history_except_after_a_crossing(spark: S
         crossed={("east", "surplus"): NOW_MS - 1_000, ("east", "bypassed"): NOW_MS - 2 * RESTLESS_MS},
     )
     # Then all but that one have a client that writes past the gateways
-    assert {key[0]: one.reasons for key, one in found.items()} == {
+    assert {key[0]: row.reasons for key, row in found.items()} == {
         "t": ["written"],
         "surplus": [],
         "bypassed": ["written"],
@@ -155,9 +155,9 @@ def test_masked_clusters_are_not_asked_and_errors_are_no_evidence(spark: SparkSe
     topics = [*(moved(name, "east", "west") for name in ("sent", "done")), moved("kept", "south", "west")]
     topics.append(moved("new", "east", "west", partitions=2))
     # When they are judged
-    found = judged(spark, tmp_path, {"east": east, "west": {}, "south": south}, topics, history=history, masked="south")
+    rows = judged(spark, tmp_path, {"east": east, "west": {}, "south": south}, topics, history=history, masked="south")
     # Then the mask forbids dropping all of them, and missing facts those
-    assert {key[:2]: one.reasons for key, one in found.items()} == {
+    assert {key[:2]: row.reasons for key, row in rows.items()} == {
         ("sent", 0): ["unasked", "masked"],
         ("done", 0): ["masked"],
         ("kept", 0): ["masked"],
@@ -167,9 +167,9 @@ def test_masked_clusters_are_not_asked_and_errors_are_no_evidence(spark: SparkSe
 
 
 def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
-    found = list(closed_extents([moved("t", "east", "west", "east", partitions=2)], {}))
+    found = list(extents_to_judge([moved("t", "east", "west", "east", partitions=2)], {}))
 
-    assert [(one.partition, one.cluster, one.end, one.start, one.mapped_end) for one in found] == [
+    assert [(closed.partition, closed.cluster, closed.end, closed.start, closed.mapped_end) for closed in found] == [
         (0, "east", 100, 0, None),
         (0, "west", 200, 100, 100),
         (1, "east", 100, 0, None),
@@ -179,8 +179,8 @@ def test_a_map_of_several_stays_gives_one_row_for_each_closed_extent() -> None:
 
 def test_growth_of_a_copy_is_no_write_past_the_gateways() -> None:
     topic = moved("t", "east", "west")
-    assert [one.mapped_end for one in closed_extents([topic], {}, {"t@west"})] == [100]
-    assert [one.mapped_end for one in closed_extents([topic], {}, {"t@east"})] == [None]
+    assert [closed.mapped_end for closed in extents_to_judge([topic], {}, {"t@west"})] == [100]
+    assert [closed.mapped_end for closed in extents_to_judge([topic], {}, {"t@east"})] == [None]
 
 
 def test_groups_of_a_dead_cluster_are_judged_by_their_last_known_commits(spark: SparkSession, tmp_path: Path) -> None:
@@ -196,18 +196,18 @@ def test_groups_of_a_dead_cluster_are_judged_by_their_last_known_commits(spark: 
     }
     # When topics that went from east to west are judged
     topics = [moved("t", "east", "west"), moved("u", "east", "west")]
-    found = judged(spark, tmp_path, clusters, topics, history=history)
+    rows = judged(spark, tmp_path, clusters, topics, history=history)
     # Then only the topic that the group reads has to wait
-    assert {key[0]: one.reasons for key, one in found.items()} == {"t": ["lagging"], "u": []}
+    assert {key[0]: row.reasons for key, row in rows.items()} == {"t": ["lagging"], "u": []}
 
 
 def test_rows_without_any_evidence_have_to_wait() -> None:
-    (row,) = closed_extents([moved("t", "east", "west")], {})
+    (row,) = extents_to_judge([moved("t", "east", "west")], {})
     nothing = (None,) * 12
 
-    one = judge(blocks, NOW_MS, AgingEvidence(0, 0, row.extents, 0, *nothing))
+    result = judge(blocks, NOW_MS, AgingEvidence(0, 0, row.extents, 0, *nothing))
 
-    assert (one.aged, one.reasons, one.groups_below) == (False, ["unasked"], 0)
+    assert (result.aged, result.reasons, result.groups_below) == (False, ["unasked"], 0)
 
 
 def test_job_and_command_agree_on_commits_that_count(spark: SparkSession) -> None:
@@ -215,7 +215,10 @@ def test_job_and_command_agree_on_commits_that_count(spark: SparkSession) -> Non
     homes = {"west": {"west"}, "both": {"east", "west"}}
     commits = [CommittedOffset(group, cluster, 5, live) for group, cluster, live in
                product(("west", "both", "anywhere"), ("east", "west"), (True, False))]  # fmt: skip
-    rows = [CommitRow(one.cluster, one.group, one.live, "orders", 0, one.offset, NOW_MS) for one in commits]
+    rows = [
+        CommitRow(commit.cluster, commit.group, commit.may_have_members, "orders", 0, commit.offset, NOW_MS)
+        for commit in commits
+    ]
     # When the job joins them
     (below,) = commits_below(
         spark.createDataFrame([("orders", 0, 100)], "topic string, partition int, end bigint"),
@@ -224,4 +227,4 @@ def test_job_and_command_agree_on_commits_that_count(spark: SparkSession) -> Non
     ).collect()
     # Then
     counted = zip(below["groups"], below["coordinators"], below["offsets"], below["lives"], strict=True)
-    assert sorted(map(CommittedOffset._make, counted)) == sorted(one for one in commits if counts(one, homes))
+    assert sorted(map(CommittedOffset._make, counted)) == sorted(commit for commit in commits if counts(commit, homes))

@@ -30,7 +30,7 @@ def test_unreachable_cluster_is_an_answer_beside_those_of_others() -> None:
 
     found = list(list_clusters(reach, [ToList("dead"), ToList("east")]))
 
-    assert [(one.cluster, one.what, one.name) for one in found] == [
+    assert [(listed.cluster, listed.what, listed.name) for listed in found] == [
         ("dead", "error", None),
         ("east", "topic", "orders"),
     ]
@@ -41,21 +41,24 @@ def test_a_cluster_that_is_not_registered_or_has_no_profile_here_is_an_answer() 
     secret = Cluster(name="east", bootstrap="east:9092", security="secret")
     reach = Reach({"east": secret}, {"none": SecurityProfile()})
 
-    found = list(read_topics(reach, [TopicAsked("east", "a", 1), TopicAsked("lost", "a", 1)]))
+    topic_reads = list(read_topics(reach, [TopicAsked("east", "a", 1), TopicAsked("lost", "a", 1)]))
 
-    assert [one.exists for one in found] == [None, None]
-    assert "security profile 'secret'" in (found[0].error or "")
-    assert "not registered" in (found[1].error or "")
+    assert [topic_read.exists for topic_read in topic_reads] == [None, None]
+    assert "security profile 'secret'" in (topic_reads[0].error or "")
+    assert "not registered" in (topic_reads[1].error or "")
 
 
 def test_refused_topic_is_separated_from_its_neighbours() -> None:
     topics = {f"t{n}": [[0, n]] for n in range(9)}
     reach = fleet({"east": {"topics": topics, "forbidden": ["t4"]}})
 
-    found = {one.topic: one for one in read_topics(reach, [TopicAsked("east", name, 1) for name in topics])}
+    topic_reads = {
+        topic_read.topic: topic_read
+        for topic_read in read_topics(reach, [TopicAsked("east", name, 1) for name in topics])
+    }
 
-    assert [name for name, one in found.items() if one.error] == ["t4"]
-    assert found["t8"].ends == [8]
+    assert [name for name, topic_read in topic_reads.items() if topic_read.error] == ["t4"]
+    assert topic_reads["t8"].ends == [8]
 
 
 def test_missing_topic_and_leaderless_partition_are_reported() -> None:
@@ -102,12 +105,15 @@ def test_cluster_has_one_timeout_in_total_for_timestamps() -> None:
     topics = {f"t{n}": [[0, 5, 1, 2]] for n in range(4)}
     reach = fleet({"east": {"topics": topics}})._replace(connect=slow_disks, timeout_s=1.0)
     # When four requests are needed
-    found = list(read_topics(reach, [TopicAsked("east", name, PARTITIONS_PER_REQUEST) for name in topics], True))
+    topic_reads = list(read_topics(reach, [TopicAsked("east", name, PARTITIONS_PER_REQUEST) for name in topics], True))
     # Then two of them had time to ask, and all have their ends
     assert len(SlowDisks.granted_s) == 2
     assert SlowDisks.granted_s[1] <= 0.3
-    assert [one.newest_record_ms for one in found if one.newest_record_ms != [None]] == [[2], [2]]
-    assert [one.ends for one in found] == [[5]] * 4
+    assert [topic_read.newest_record_ms for topic_read in topic_reads if topic_read.newest_record_ms != [None]] == [
+        [2],
+        [2],
+    ]
+    assert [topic_read.ends for topic_read in topic_reads] == [[5]] * 4
 
 
 class Counting(FakeAdmin):
@@ -131,10 +137,10 @@ def test_requests_are_bounded_and_a_dead_cluster_is_asked_once() -> None:
     size = PARTITIONS_PER_REQUEST // 4
     rows = [TopicAsked(cluster, f"t{n}", size) for cluster in ("east", "dead") for n in range(40)]
 
-    found = list(read_topics(reach, rows))
+    topic_reads = list(read_topics(reach, rows))
 
-    assert len(found) == 80
-    assert sum(one.exists is None for one in found) == 40
+    assert len(topic_reads) == 80
+    assert sum(topic_read.exists is None for topic_read in topic_reads) == 40
     assert sorted(Counting.asked) == [4] * 11, "ten requests to the live one, one to the dead one"
 
 
@@ -142,9 +148,11 @@ def test_groups_without_offsets_are_reported_too() -> None:
     groups = {"a": {"state": "Stable", "commits": [["orders", 0, 5]]}, "b": {"state": "", "commits": []}}
     reach = fleet({"east": {"groups": groups}})
 
-    found = list(read_commits(reach, [GroupAsked("east", "a", "Stable"), GroupAsked("east", "b", "")]))
+    commit_reads = list(read_commits(reach, [GroupAsked("east", "a", "Stable"), GroupAsked("east", "b", "")]))
 
-    assert [(one.group, one.live, one.topic, one.offset) for one in found] == [
+    assert [
+        (commit_read.group, commit_read.live, commit_read.topic, commit_read.offset) for commit_read in commit_reads
+    ] == [
         ("a", True, "orders", 5),
         ("b", False, None, None),
     ]
@@ -153,7 +161,12 @@ def test_groups_without_offsets_are_reported_too() -> None:
 def test_producers_have_a_newest_record_and_old_brokers_report_none() -> None:
     reach = fleet({"new": {"producers": {"t-0": [5, 9]}}, "old": {}})
 
-    found = list(read_producers(reach, [PartitionAsked(c, "t", p) for c in ("new", "old") for p in (0, 1)]))
+    producers_reads = list(read_producers(reach, [PartitionAsked(c, "t", p) for c in ("new", "old") for p in (0, 1)]))
 
-    assert [(one.producers, one.newest_record_ms) for one in found] == [(2, 9), (0, None), (None, None), (None, None)]
-    assert not any(one.error for one in found)
+    assert [(producers_read.producers, producers_read.newest_record_ms) for producers_read in producers_reads] == [
+        (2, 9),
+        (0, None),
+        (None, None),
+        (None, None),
+    ]
+    assert not any(producers_read.error for producers_read in producers_reads)

@@ -81,7 +81,7 @@ def test_topic_with_an_ambiguous_mirror_is_not_verified(
     mirrors = [Mirror.of(topic, "east", target, "link", "2026-01-01T00:00:00Z", "test") for topic, target in made]
     told = {
         "clusters": [{"name": "east", "bootstrap": "east:9092"}],
-        "mirrors": [json.loads(one.to_bytes()) for one in mirrors],
+        "mirrors": [json.loads(mirror.to_bytes()) for mirror in mirrors],
     }
     (file := tmp_path / "told.json").write_text(json.dumps(told))
 
@@ -114,11 +114,11 @@ def test_inputs_from_a_file_equal_those_from_the_store(tmp_path: Path) -> None:
         )
     )
 
-    found = from_file(tmp_path / "told.json")
+    inputs = from_file(tmp_path / "told.json")
 
-    assert found.clusters["east"].bootstrap == "east:9092"
-    assert found.homes == {"group": {"east"}}
-    assert found.crossed == {("east", "orders"): 7_000}
+    assert inputs.clusters["east"].bootstrap == "east:9092"
+    assert inputs.homes == {"group": {"east"}}
+    assert inputs.crossed == {("east", "orders"): 7_000}
 
 
 @pytest.mark.parametrize(("text", "why"), [("{}", "clusters Field required. Write {"), ("[", "Invalid JSON")])

@@ -103,7 +103,10 @@ def history(stack: Stack, spark: SparkSession, tmp_path_factory: pytest.TempPath
     recorded = FactHistory(str(tmp_path_factory.mktemp("history")))
     with Questions(spark, reached(stack), recorded.root) as ask:
         outcome = facts.record(ask, recorded, time.time_ns() // 1_000_000)
-    assert {name: one["partitions"] for name, one in outcome.summary["clusters"].items()} == {"east": 4, "west": 4}
+    assert {name: cluster["partitions"] for name, cluster in outcome.summary["clusters"].items()} == {
+        "east": 4,
+        "west": 4,
+    }
     assert outcome.summary["clusters"]["east"]["groups"] == 1
     return recorded
 
@@ -128,8 +131,8 @@ def test_an_origin_ages_when_its_records_are_gone_and_its_group_has_caught_up(
 
     # Given a map that has cut the topic at its end in east
     moved = (
-        Extent(cluster="east", start=0, end=CUT, base=0, term=0),
-        Extent(cluster="west", start=CUT, base=0, term=1),
+        Extent(cluster="east", start=0, end=CUT, base=0, writer_epoch=0),
+        Extent(cluster="west", start=CUT, base=0, writer_epoch=1),
     )
     orders = Topic(name="orders", writer="west", partitions={0: moved})
     store = connect(stack.zookeeper, root="/switchyard")

@@ -44,8 +44,8 @@ def moved(cluster: str, number: int) -> Topic:
     """A topic whose records below the cut are in `cluster`."""
     target = CLUSTERS[(CLUSTERS.index(cluster) + 1) % len(CLUSTERS)]
     extents = (
-        Extent(cluster=cluster, start=0, end=CUT, base=0, term=0),
-        Extent(cluster=target, start=CUT, base=0, term=1),
+        Extent(cluster=cluster, start=0, end=CUT, base=0, writer_epoch=0),
+        Extent(cluster=target, start=CUT, base=0, writer_epoch=1),
     )
     name = f"{cluster}-t{number}"
     return Topic(name=name, writer=target, partitions=dict.fromkeys(range(PARTITIONS), extents))
@@ -80,7 +80,7 @@ def test_each_of_very_many_extents_is_judged_once(spark: SparkSession, tmp_path:
     everything = len(CLUSTERS) * topics * PARTITIONS
     # Given clusters in which every other partition has nothing below the cut any more
     reach = fleet({cluster: held(cluster, topics, (CUT, CUT // 2)) for cluster in CLUSTERS})
-    maps = {one.name: one for cluster in CLUSTERS for one in (moved(cluster, n) for n in range(topics))}
+    maps = {topic.name: topic for cluster in CLUSTERS for topic in (moved(cluster, n) for n in range(topics))}
 
     ask = Questions(spark, reach, Folder(str(tmp_path)))
     rows = aging.pipeline(ask, maps, {}, None, NOW_MS)

@@ -115,7 +115,7 @@ def test_cuts_of_many_clusters_at_once_with_histories_of_every_kind(spark: Spark
     # and its rates are those that a migration reads
     write_rates(spark.read.parquet(outcome.summary["path"]), tmp_path / "rates.json", DEMAND)
     rates = from_summary(tmp_path / "rates.json", "dead")
-    assert {key: rate.highest for key, rate in rates.known.items()} == {("orders", 0): 100.0}
+    assert {key: rate.highest for key, rate in rates.by_partition.items()} == {("orders", 0): 100.0}
     assert "chance of 0.01" in rates.words
 
 
@@ -135,9 +135,9 @@ def test_timestamps_are_reported_unchanged(spark: SparkSession, tmp_path: Path) 
 def test_a_cut_rests_on_windows_between_reads() -> None:
     found_windows = windows([1_000, 61_000, 121_000, 181_000, 241_000], [0, 60, 120, 180, 240])
 
-    found = suggest_one(DEMAND, NOW_MS, Measured(240, 241_000, True, *found_windows))
+    cut = suggest_one(DEMAND, NOW_MS, Measured(240, 241_000, True, *found_windows))
 
-    assert (found.cut, found.rate, found.upper_rate) == (540, 1.0, 1.0)
+    assert (cut.cut, cut.rate, cut.upper_rate) == (540, 1.0, 1.0)
 
 
 def test_topics_are_chosen_by_name_or_pattern_and_timestamps_only_if_wanted(
@@ -165,10 +165,10 @@ def test_rows_with_holes_give_an_answer_too() -> None:
         Measured(5, NOW_MS, True, *NO_WINDOW),
     ]
 
-    found = [suggest_one(DEMAND, NOW_MS, one) for one in odd]
+    cuts = [suggest_one(DEMAND, NOW_MS, measured) for measured in odd]
 
-    assert [one.how for one in found] == ["none", "none", "default"]
-    assert [one.cut for one in found] == [None, None, 3_005]
+    assert [cut.how for cut in cuts] == ["none", "none", "default"]
+    assert [cut.cut for cut in cuts] == [None, None, 3_005]
 
 
 def test_requested_number_of_earlier_results_is_kept(tmp_path: Path) -> None:

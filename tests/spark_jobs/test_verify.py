@@ -40,7 +40,7 @@ RECORDS = 1_500
 @pytest.fixture(scope="module")
 def clusters() -> Iterator[dict[str, Cluster]]:
     with Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=0) as running:
-        yield {name: Cluster(name=name, bootstrap=one["bootstrap"]) for name, one in running.clusters.items()}
+        yield {name: Cluster(name=name, bootstrap=cluster["bootstrap"]) for name, cluster in running.clusters.items()}
 
 
 @pytest.fixture(scope="module")
@@ -82,15 +82,15 @@ def test_the_job_compares_every_range_and_names_the_first_difference_of_each_par
     spark: SparkSession, clusters: dict[str, Cluster], mirrors: list[Mirror], tmp_path: Path
 ) -> None:
     # When all mirrors are compared in ranges of 200
-    found = outcome(spark, clusters, mirrors, tmp_path, Coverage(records=200))
+    job_outcome = outcome(spark, clusters, mirrors, tmp_path, Coverage(records=200))
     # Then the one with foreign records differs there, and the others are equal
-    summary = found.summary
+    summary = job_outcome.summary
     assert (summary["equal"], summary["partitions"], summary["differing"], summary["failed"]) == (False, 4, 1, 0)
     assert (summary["compared"], summary["ranges"], summary["of_ranges"]) == (2 * RECORDS, 16, 16)
     (bad,) = summary["worst"]
     assert (bad["topic"], bad["partition"], bad["first_difference"], bad["compared"]) == ("bills", 0, RECORDS, RECORDS)
     assert "not the copier" in bad["difference"]
-    assert "4 mirrored partitions, all records: 1 different, 0 could not be compared" in found.text
+    assert "4 mirrored partitions, all records: 1 different, 0 could not be compared" in job_outcome.text
     # and every range is a row
     rows = spark.read.parquet(summary["path"]).where("start is not null")
     assert {(row["topic"], row["start"]) for row in rows.where("compared = end - start").collect()} == {
@@ -121,7 +121,7 @@ def test_sample_of_equal_mirrors_and_an_unreachable_cluster(
 @pytest.fixture
 def command(clusters: dict[str, Cluster], mirrors: list[Mirror], monkeypatch: pytest.MonkeyPatch) -> None:
     """Has `switchyard` use a store with these clusters and mirrors."""
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None for mirror in mirrors}
     expected |= {(Cluster, name): None for name in clusters}
     store = MemoryStore()
     store.commit(StateChange(change_id="seed", puts=(*clusters.values(), *mirrors), expected=expected))
@@ -134,12 +134,14 @@ def test_the_command_reports_the_same_comparison() -> None:
     code, document = run("mirror", "verify", "orders", "empty")
     # Then they are equal
     assert (code, document["equal"], document["sample"]) == (SUCCESS, True, None)
-    assert [(one["topic"], one["partition"], one["compared"]) for one in document["partitions"]] == [
+    assert [
+        (partition["topic"], partition["partition"], partition["compared"]) for partition in document["partitions"]
+    ] == [
         ("orders", 0, 750),
         ("orders", 1, 750),
         ("empty", 0, 0),
     ]
-    assert {one["first_difference"] for one in document["partitions"]} == {None}
+    assert {partition["first_difference"] for partition in document["partitions"]} == {None}
     # and one with foreign records is not, in a sample, too
     code, document = run("mirror", "verify", "bills", "--sample", "--seed", "3")
     assert (code, document["equal"], document["sample"]) == (ATTENTION, False, {"share": 0.1, "seed": 3})
@@ -156,15 +158,17 @@ def test_copy_that_deleted_records_of_its_source_is_not_equal(
         deleted.result(30)
     # When the whole copy is compared, or a sample
     orders = [mirror for mirror in mirrors if mirror.topic == "orders"]
-    found = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20))
+    job_outcome = outcome(spark, clusters, orders, tmp_path, Coverage(0.25, 7, 20))
     code, document = run("mirror", "verify", "orders")
     # Then both report how many records it lacks
-    summary = found.summary
+    summary = job_outcome.summary
     assert (summary["equal"], summary["incomplete"], summary["differing"], summary["lacking"]) == (False, 1, 0, 100)
-    assert "0 different, 0 could not be compared, 1 lack records of their sources" in found.text
+    assert "0 different, 0 could not be compared, 1 lack records of their sources" in job_outcome.text
     assert [one["why"] for one in summary["worst"]] == ["lacks 100 records of its source"]
     assert (code, document["equal"]) == (ATTENTION, False)
-    assert [(one["state"], one["lacking"], one["compared"]) for one in document["partitions"]] == [
+    assert [
+        (partition["state"], partition["lacking"], partition["compared"]) for partition in document["partitions"]
+    ] == [
         ("lacks", 100, 650),
         ("equal", 0, 750),
     ]

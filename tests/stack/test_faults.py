@@ -71,8 +71,8 @@ def _state(stack: Stack, part: str) -> str:
 
 def _everything(stack: Stack) -> list[ProcessIdentity]:
     guard = registry.find(stack.dir).guard
-    found = [identity(pid) for pid in [guard.pid, *descendants(guard.pid)]]
-    return [process for process in found if process is not None]
+    identities = [identity(pid) for pid in [guard.pid, *descendants(guard.pid)]]
+    return [process for process in identities if process is not None]
 
 
 def _gone(processes: list[ProcessIdentity]) -> bool:

@@ -242,8 +242,8 @@ def _mapped(partitions: int) -> Topic:
     cuts = {partition: seed.randrange(10**11) for partition in range(partitions)}
     extents: dict[int, Extents] = {
         partition: (
-            Extent(cluster="east", start=0, end=cut, base=0, term=0),
-            Extent(cluster="west", start=cut, base=seed.randrange(10**11), term=1),
+            Extent(cluster="east", start=0, end=cut, base=0, writer_epoch=0),
+            Extent(cluster="west", start=cut, base=seed.randrange(10**11), writer_epoch=1),
         )
         for partition, cut in cuts.items()
     }

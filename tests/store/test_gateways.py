@@ -171,7 +171,7 @@ def test_a_gateway_whose_id_was_taken_logs_that_once_and_is_back_when_the_other_
     def said() -> list[str]:
         """Lines of the first gateway about the twin's session."""
         taken_by = f"gateway gw-1: ZooKeeper session 0x{other.store.tree.session:x} "
-        own = (one for one in caplog.records if one.name == "ha_core.store.gateways")
+        own = (record for record in caplog.records if record.name == "ha_core.store.gateways")
         return [text for one in own if (text := one.getMessage()).startswith(taken_by)]
 
     # When the first one goes on, for several looks

@@ -55,8 +55,8 @@ def mapped(number: int) -> Topic:
     for partition in range(PARTITIONS):
         cut, base = seed.randrange(10**6, 10**11), seed.randrange(10**11)
         partitions[partition] = (
-            Extent(cluster="east", start=0, end=cut, base=0, term=0),
-            Extent(cluster="west", start=cut, base=base, term=1),
+            Extent(cluster="east", start=0, end=cut, base=0, writer_epoch=0),
+            Extent(cluster="west", start=cut, base=base, writer_epoch=1),
         )
     return Topic(name=f"orders-of-team-{number:04d}", writer="west", partitions=partitions)
 

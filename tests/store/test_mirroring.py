@@ -75,12 +75,12 @@ def test_writing_tasks_of_slots_survives_a_lost_reply(session: Session, made: bo
 def test_many_partitions_of_a_task_and_their_report_are_small(session: Session, other: Session) -> None:
     shares = tuple(SHARE.changed(mirror=f"t-{n}@west", topic=f"t-{n}", partitions=tuple(range(50))) for n in range(200))
     session.store.write_mirror_tasks({0: (task(0, "j1", *shares), None)})
-    told = [
+    reports = [
         PartitionReport(mirror=f"t-{n}@west", topic=f"t-{n}", partition=p, state="copying", source=n * p, source_end=9)
         for n in range(100)
         for p in range(50)
     ]
-    report = MirrorReport(slot=0, job="j1", partitions=tuple(told))
+    report = MirrorReport(slot=0, job="j1", partitions=tuple(reports))
     with_nothing = MirrorReport(slot=0, job="j1")
     session.store.register(with_nothing).update(report)
 
@@ -94,14 +94,14 @@ def test_many_partitions_of_a_task_and_their_report_are_small(session: Session, 
 
 def test_positions_of_many_copies_take_little_space(session: Session, other: Session) -> None:
     runs = [Run(n * 12 + n % 7, n * 10, 10) for n in range(200)]
-    known = CopiedPartition.of(runs[-1].after + 1, True, runs)
+    copied = CopiedPartition.of(runs[-1].after + 1, True, runs)
     mirrors = tuple(
-        CopiedMirror(mirror=f"t-{n}@west", link="l1", partitions=dict.fromkeys(range(10), known)) for n in range(10)
+        CopiedMirror(mirror=f"t-{n}@west", link="l1", partitions=dict.fromkeys(range(10), copied)) for n in range(10)
     )
     session.store.register(MirrorCopies(slot=3, job="j1")).update(MirrorCopies(slot=3, job="j1", mirrors=mirrors))
 
     followed = other.store.follow_mirror_copies()
-    until(lambda: [one.mirrors for one in followed.read()] == [mirrors], "told")
+    until(lambda: [copies.mirrors for copies in followed.read()] == [mirrors], "told")
     assert followed.read()[0] is followed.read()[0]
     assert mirrors[0].partitions[0].runs == tuple(runs)
     node = other.store._tree.get("/mirror_copies/3")
@@ -170,19 +170,19 @@ def test_an_unreadable_lost_tail_blocks_neither_other_topics_nor_other_clusters(
 
 def test_mirrors_are_listed_and_unreadable_ones_are_left_out(session: Session) -> None:
     mirrors = [Mirror.of(topic, "east", "west", "l1", "2026-11-23T02:00:00Z", "ann") for topic in ("a", "b")]
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None for mirror in mirrors}
     session.store.commit(StateChange(change_id="seed", puts=tuple(mirrors), expected=expected))
     # Given documents that are damaged, of a later version, and of another mirror
     session.plant("/mirrors/c%40west", b"{}")
     session.plant("/mirrors/d%40west", mirrors[0].changed(key="d@west", schema_=2).to_bytes())
     session.plant("/mirrors/e%40west", mirrors[0].to_bytes())
 
-    found = session.store.find_mirrors()
+    mirrors_found = session.store.find_mirrors()
 
-    assert (session.store.mirrors(), found.readable) == (mirrors, mirrors)
-    assert found.unreadable.keys() == {"c@west", "d@west", "e@west"}
-    assert found.unreadable["d@west"].endswith("schema 2 is newer than 1, the newest that this version reads")
-    assert found.unreadable["e@west"] == "/mirrors/e%40west: the document inside is of 'a@west'"
+    assert (session.store.mirrors(), mirrors_found.readable) == (mirrors, mirrors)
+    assert mirrors_found.unreadable.keys() == {"c@west", "d@west", "e@west"}
+    assert mirrors_found.unreadable["d@west"].endswith("schema 2 is newer than 1, the newest that this version reads")
+    assert mirrors_found.unreadable["e@west"] == "/mirrors/e%40west: the document inside is of 'a@west'"
 
 
 def test_a_view_can_be_loaded_without_unreadable_mirrors(session: Session) -> None:

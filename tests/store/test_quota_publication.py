@@ -24,9 +24,10 @@ ENTITIES = (
 )
 
 
-def standing(found: QuotasFound) -> dict[QuotaEntity | str, tuple[Limits, bool]]:
+def standing(quotas: QuotasFound) -> dict[QuotaEntity | str, tuple[Limits, bool]]:
     return {
-        one.name if one.entity is None else one.entity: (one.limits, one.published) for one in found.readable.values()
+        quota.name if quota.entity is None else quota.entity: (quota.limits, quota.published)
+        for quota in quotas.readable.values()
     }
 
 

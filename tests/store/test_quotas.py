@@ -31,7 +31,7 @@ def node(session: Session, path: str) -> Any:
 
 
 def in_force(found: QuotasFound) -> dict[QuotaEntity | str, Limits]:
-    return {one.name if one.entity is None else one.entity: one.limits for one in found.readable.values()}
+    return {quota.name if quota.entity is None else quota.entity: quota.limits for quota in found.readable.values()}
 
 
 class Heard:
@@ -190,7 +190,7 @@ def test_a_quota_for_an_impossible_name_is_unreadable(session: Session, other: S
     other.store.tree.write([Create(path, data), Create(quota_nodes.note_path(7), quota_nodes.note_to_bytes(path))])
     until(lambda: path in heard.unreadable, "it is named")
     other.store.change_quota(QuotaEntity("bob"), BYTES)
-    until(lambda: heard.now == {QuotaEntity("bob"): BYTES}, "what comes behind it is heard")
+    until(lambda: heard.now == {QuotaEntity("bob"): BYTES}, "the next one is heard")
 
 
 @pytest.mark.parametrize("note", ["config_change_" + "9" * 5000, "config_change_9999999999", "config_change_x"])
@@ -277,12 +277,12 @@ _SAID = st.fixed_dictionaries({}, optional={"version": _JSON, "config": _JSON, "
 )
 def test_any_node_is_a_quota_or_unreadable(path: str, data: bytes) -> None:
     try:
-        found = quota_nodes.from_bytes(path, data)
+        quota = quota_nodes.from_bytes(path, data)
     except UnreadableDocumentError:
         return
-    if found is not None:
-        assert found.limits
-        assert all(value > 0 for value in found.limits.values())
+    if quota is not None:
+        assert quota.limits
+        assert all(value > 0 for value in quota.limits.values())
 
 
 @given(

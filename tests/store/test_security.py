@@ -31,10 +31,10 @@ def test_a_file_names_certificates_and_password_beside_it(tmp_path: Path, monkey
     file = tmp_path / "zookeeper.yaml"
     file.write_text("tls: {ca_file: ca.pem}\nusername: switchyard\npassword_file: password\n")
     monkeypatch.setenv(FILE_VARIABLE, str(file))
-    found = from_environment()
-    assert found == StoreSecurity(TlsFiles(ca_file=str(tmp_path / "ca.pem")), "switchyard", "s3cret")
-    assert not found.open
-    assert "s3cret" not in repr(found)
+    security = from_environment()
+    assert security == StoreSecurity(TlsFiles(ca_file=str(tmp_path / "ca.pem")), "switchyard", "s3cret")
+    assert not security.open
+    assert "s3cret" not in repr(security)
 
 
 @pytest.mark.parametrize(

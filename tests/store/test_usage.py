@@ -118,13 +118,13 @@ def uses_of(usage: Usage) -> dict[str, str | None]:
 
 
 def test_the_time_of_a_use_is_rewritten_only_some_hours_later() -> None:
-    known, _ = merge(Usage(user="ann"), [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
+    usage, _ = merge(Usage(user="ann"), [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
 
-    soon, _ = merge(known, [Sighting("topic", "t", seen("app", "2026-03-01T02:59:00Z"))])
-    later, _ = merge(known, [Sighting("topic", "t", seen("app", "2026-03-01T03:00:00+00:00"))])
+    soon, _ = merge(usage, [Sighting("topic", "t", seen("app", "2026-03-01T02:59:00Z"))])
+    later, _ = merge(usage, [Sighting("topic", "t", seen("app", "2026-03-01T03:00:00+00:00"))])
     back, _ = merge(later, [Sighting("topic", "t", seen("app", "2026-03-01T00:00:00Z"))])
 
-    assert soon == known
+    assert soon == usage
     assert uses_of(later) == uses_of(back) == {"app": "2026-03-01T03:00:00+00:00"}
 
 

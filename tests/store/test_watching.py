@@ -113,14 +113,14 @@ class _Interrupted:
         return self._get_many(paths)
 
 
-def _both_topics(term: int) -> StateChange:
-    extent = Extent(cluster="east", start=term, base=0, term=term)
+def _both_topics(writer_epoch: int) -> StateChange:
+    extent = Extent(cluster="east", start=writer_epoch, base=0, writer_epoch=writer_epoch)
     topics = [Topic(name=name, writer="east", partitions={0: (extent,)}) for name in "ab"]
-    return put(*topics, at=term - 1 if term else None)
+    return put(*topics, at=writer_epoch - 1 if writer_epoch else None)
 
 
 def _terms(view: View) -> list[int]:
-    return [view.topics[name].partitions[0][0].term for name in "ab"]
+    return [view.topics[name].partitions[0][0].writer_epoch for name in "ab"]
 
 
 def test_a_loaded_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
@@ -236,7 +236,7 @@ def test_after_a_session_loss_the_watcher_reloads_everything(
     other.store.commit(put(binding("ann")))
     delivered(watcher, 1)
     reloads = _count_reloads(watcher, monkeypatch)
-    # Behind the notes' back: only a full reload can see it.
+    # Without a note: only a full reload can see it.
     other.plant("/bindings/bob", binding("bob").to_bytes())
     # When its session ends
     session.expire()

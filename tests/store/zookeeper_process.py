@@ -21,7 +21,7 @@ class ZooKeeperProcess:
         self._force_sync = "yes" if durable else "no"
         self.folder = folder
         self._ports = stack.ports.claim()
-        self.port = self._ports.take()
+        self.port = self._ports.next_port()
         self.secure_port = 0
         self.process: subprocess.Popen[bytes] | None = None
         (folder / "zoo.cfg").write_text(
@@ -36,7 +36,7 @@ class ZooKeeperProcess:
 
     def secure(self, tls: StackTls) -> None:
         """Opens one more port, which speaks TLS and wants certificates."""
-        self.secure_port = self._ports.take()
+        self.secure_port = self._ports.next_port()
         settings = {
             "secureClientPort": self.secure_port,
             "secureClientPortAddress": "0.0.0.0",

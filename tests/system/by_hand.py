@@ -53,8 +53,8 @@ class ByHand:
         wanted = {"topics": [{"name": self._topic}], "allow_auto_topic_creation": False}
         found = first.call(ApiKey.METADATA, wanted, 8)
         first.close()
-        nodes = {one["node_id"]: (one["host"], one["port"]) for one in found["brokers"]}
-        parts = {one["partition_index"]: one for one in found["topics"][0]["partitions"]}
+        nodes = {broker["node_id"]: (broker["host"], broker["port"]) for broker in found["brokers"]}
+        parts = {partition["partition_index"]: partition for partition in found["topics"][0]["partitions"]}
         leader = parts[self._partition]["leader_id"]
         if leader not in nodes:
             raise KafkaAdminError("gateways", "it has no leader")

@@ -74,10 +74,10 @@ class Rounds:
         there = OTHER[self.active]
 
         def holds() -> bool:
-            reports = [one for report in self.store.mirror_reports().values() for one in report.partitions]
-            found = [one for one in reports if one.mirror == f"{self.name}@{there}"]
-            return len(found) == MIRRORED_PARTITIONS and all(
-                one.state == "copying" and one.within(2 * RATE) for one in found
+            reports = [partition for report in self.store.mirror_reports().values() for partition in report.partitions]
+            partition_reports = [report for report in reports if report.mirror == f"{self.name}@{there}"]
+            return len(partition_reports) == MIRRORED_PARTITIONS and all(
+                report.state == "copying" and report.within(2 * RATE) for report in partition_reports
             )
 
         until(holds, f"it is mirrored to {there}", PATIENCE_S)
@@ -93,7 +93,7 @@ class Rounds:
         document = self.run.switch(here, there)
         assert document["result"] == "succeeded", document
         self.assert_only_in(there)
-        assert [one.source for one in self.store.mirrors() if one.topic == self.name] == [there]
+        assert [mirror.source for mirror in self.store.mirrors() if mirror.topic == self.name] == [there]
         self.active = there
         self.go_on(20)
 
@@ -105,17 +105,17 @@ class Rounds:
     def topic(self) -> Topic:
         return self.store.load().topics[self.name]
 
-    def fails(self, does: Does, behind: bool) -> str:
+    def fails(self, does: Does, lags: bool) -> str:
         """The writer's cluster fails, the topic goes on at its copy, the failed cluster returns, and gets no clients.
         Returns the operation.
 
-        :param behind: the mirror is stopped for a while before.
+        :param lags: the mirror is stopped for a while before.
         """
         self.mirrored()
         here, there = self.active, OTHER[self.active]
         part = f"cluster/{here}"
         with self.run.fault(f"{does} {here}", settle_s=10.0):
-            if behind:
+            if lags:
                 self.stack.pause("mirror")
                 self.go_on(60)
             (self.stack.pause if does is Does.PAUSE else self.stack.kill)(part)
@@ -129,7 +129,7 @@ class Rounds:
             self.assert_only_in(there)
             cut = {partition: extents[-1].start for partition, extents in self.topic().partitions.items()}
             self.go_on(60)
-            if behind:
+            if lags:
                 self.stack.resume("mirror")
             back = time.time()
             (self.stack.resume if does is Does.PAUSE else self.stack.restart)(part)
@@ -141,18 +141,18 @@ class Rounds:
         print(f"{does} {here}: {time.time() - begun:.0f} s")
         return str(document["operation"])
 
-    def forced(self, does: Does, behind: bool) -> None:
+    def forced(self, does: Does, lags: bool) -> None:
         """Like `fails`; then the loss is reported, record by record, and the failed cluster becomes the standby."""
-        operation, here = self.fails(does, behind), OTHER[self.active]
+        operation, here = self.fails(does, lags), OTHER[self.active]
         lost = self.lost_by(operation, here, self.reconciled(here))
-        if behind:
+        if lags:
             assert len(lost.records) > 50
         self.lost.append(lost)
         self.verified()
 
     def lost_by(self, operation: str, cluster: str, found: Mapping[str, Any]) -> Loss:
         """Records of the tails that were found, whose number matches the report."""
-        tails = {one["partition"]: one for one in found["tails"] if one["operation"] == operation}
+        tails = {tail["partition"]: tail for tail in found["tails"] if tail["operation"] == operation}
         assert set(tails) == set(range(MIRRORED_PARTITIONS))
         dumps = {dump.partition: dump for dump in self.run.dumps(self.name) if dump.cluster == cluster}
         lost = {
@@ -161,7 +161,7 @@ class Rounds:
             for offset, value in dumps[partition].records.items()
             if tail["mirrored"] <= offset < tail["end"]
         }
-        assert sum(one["records"] for one in tails.values()) == len(lost)
+        assert sum(tail["records"] for tail in tails.values()) == len(lost)
         print(f"{len(lost)} records of {cluster} lost")
         return Loss(cluster, lost)
 
@@ -214,15 +214,16 @@ class Rounds:
         wanted = {(log.partition, at): value for log in logs for at, value in log.records.items()}
         reader.wait_for(len(wanted), "delivered", PATIENCE_S)
         until(
-            lambda: all(there.keys() <= {one.value for one in given(member)} for member in self.members), "all is read"
+            lambda: all(there.keys() <= {delivery.value for delivery in given(member)} for member in self.members),
+            "all is read",
         )
-        for one in (reader, *self.members):
-            one.stop()
-        assert {(one.partition, one.offset): one.value for one in given(reader)} == wanted
+        for process in (reader, *self.members):
+            process.stop()
+        assert {(delivery.partition, delivery.offset): delivery.value for delivery in given(reader)} == wanted
         assert len(given(reader)) == len(wanted)
-        known = replace(self.run.history(), logs=logs, cuts=())
-        result = check(known, complete_readers=[f"{self.name}-c", f"{self.name}-p"])
-        odd = [one for one in result.violations if not self.follows_from_a_loss(one, lost)]
+        history = replace(self.run.history(), logs=logs, cuts=())
+        result = check(history, complete_readers=[f"{self.name}-c", f"{self.name}-p"])
+        odd = [violation for violation in result.violations if not self.follows_from_a_loss(violation, lost)]
         lost_as_told = f"{len(missing)} lost as reported"
         print(f"{len(acked)} acknowledged, {lost_as_told}, {len(wanted)} delivered, {result.excused} excused")
         assert odd == [], "\n".join(map(str, odd[:50]))
@@ -232,11 +233,11 @@ class Rounds:
         """In the writer's log; the standby's is compared with it."""
         if dump.cluster != topic.writer:
             return
-        extents = [one for one in topic.partitions[dump.partition] if one.cluster == dump.cluster]
+        extents = [extent for extent in topic.partitions[dump.partition] if extent.cluster == dump.cluster]
         beside = {
             (dump.partition, offset): value
             for offset, value in dump.records.items()
-            if not any(one.holds(offset) for one in extents)
+            if not any(extent.holds(offset) for extent in extents)
         }
         known = {
             place: value
@@ -247,22 +248,22 @@ class Rounds:
         }
         assert beside == known
 
-    def follows_from_a_loss(self, found: Violation, lost: Collection[str]) -> bool:
+    def follows_from_a_loss(self, violation: Violation, lost: Collection[str]) -> bool:
         """A lost record was delivered, and comes again if its producer had no acknowledgement; and a group resumes at
         its last seen offset."""
-        return bool(self.lost) and (found.value in lost or found.kind == "redelivered")
+        return bool(self.lost) and (violation.value in lost or violation.kind == "redelivered")
 
 
 def places(logs: Collection[LogDump], value: str) -> set[tuple[int, int]]:
-    return {(log.partition, at) for log in logs for at, one in log.records.items() if one == value}
+    return {(log.partition, at) for log in logs for at, record in log.records.items() if record == value}
 
 
 def in_client_offsets(topic: Topic, dumps: Collection[LogDump]) -> tuple[LogDump, ...]:
     """Records that the map serves, from all clusters. :raises AssertionError: an offset has two."""
-    found: list[LogDump] = []
+    log_dumps: list[LogDump] = []
     for partition, extents in topic.partitions.items():
         records: dict[int, str] = {}
-        for dump in (one for one in dumps if one.partition == partition):
+        for dump in (log_dump for log_dump in dumps if log_dump.partition == partition):
             for extent in (one for one in extents if one.cluster == dump.cluster and not one.ignored):
                 for physical, value in dump.records.items():
                     if extent.holds(physical):
@@ -270,5 +271,5 @@ def in_client_offsets(topic: Topic, dumps: Collection[LogDump]) -> tuple[LogDump
                         assert offset not in records
                         records[offset] = value
         end = max(records, default=-1) + 1
-        found.append(LogDump("all", topic.name, partition, 0, end, dict(sorted(records.items()))))
-    return tuple(found)
+        log_dumps.append(LogDump("all", topic.name, partition, 0, end, dict(sorted(records.items()))))
+    return tuple(log_dumps)

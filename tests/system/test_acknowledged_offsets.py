@@ -47,7 +47,7 @@ def test_a_record_sent_again_after_a_switch_is_acknowledged_at_the_offset_where_
     run.start("confluent-consumer", "reader", name, seek="beginning", to_end=True).wait()
     run.assert_sound(name, complete=["reader"], redelivery="never")
     assert_no_client_has_failed(run.clients)
-    told = [ack for producer in producers for ack in acked(producer)]
-    silent = [event for event in told if event.offset < 0]
-    print(f"{len(told)} records acknowledged, {len(silent)} of them without an offset")
-    assert len(silent) <= len(told) / 1000
+    acks = [ack for producer in producers for ack in acked(producer)]
+    silent = [event for event in acks if event.offset < 0]
+    print(f"{len(acks)} records acknowledged, {len(silent)} of them without an offset")
+    assert len(silent) <= len(acks) / 1000

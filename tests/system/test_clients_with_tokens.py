@@ -172,13 +172,13 @@ def test_a_client_of_kafkas_own_reads_with_a_token(
     (tmp_path / "client.properties").write_text(JAVA.format(url=url))
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", f"-Dorg.apache.kafka.sasl.oauthbearer.allowed.urls={url}")
     # When its own consumer reads
-    said = tools.tool(
+    output = tools.tool(
         *(version, tools.CONSOLE_CONSUMER, gateway.bootstrap),
         *("--topic", "orders", "--from-beginning", "--max-messages", str(RECORDS), "--timeout-ms", "30000"),
         *(option, str(tmp_path / "client.properties")),
     )
     # Then
-    assert len(said.out.splitlines()) == RECORDS, said.err
+    assert len(output.out.splitlines()) == RECORDS, output.err
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -50,7 +50,7 @@ class Told:
         message = {"topics": [{"name": self._topic}], "allow_auto_topic_creation": False}
         for connection in self._connections:
             (topic,) = connection.call(ApiKey.METADATA, message)["topics"]
-            numbers = (one["partition_index"] for one in topic["partitions"])
+            numbers = (partition["partition_index"] for partition in topic["partitions"])
             self.all.add((topic["error_code"], tuple(sorted(numbers))))
         time.sleep(0.02)
 

@@ -83,12 +83,12 @@ def test_a_switch_to_a_copy_that_begins_later_leaves_the_missing_records_to_the_
     assert not any(look.error for look in record(environment))
     # Then a comparison and the alarm report their number
     (compared,) = compare_mirrors(environment, [topic], "west", 1.0, 0).partitions
-    assert (compared.state, compared.found.lacking, compared.found.compared) == ("lacks", GONE, RECORDS - GONE)
-    told = {one.about: (one.code, one.number) for one in lacking(environment, environment.store.load())}
+    assert (compared.state, compared.compared.lacking, compared.compared.compared) == ("lacks", GONE, RECORDS - GONE)
+    told = {problem.about: (problem.code, problem.number) for problem in lacking(environment, environment.store.load())}
     assert told[f"mirror of {topic} in west"] == ("copy-begins-later", GONE)
     # And so does the dry run of a switch
-    asked = make_request([f"{kind}:{topic}"], "east", "west", reason="drill", include_other_users=True)
-    proposal = plan(environment, asked)
+    request = make_request([f"{kind}:{topic}"], "east", "west", reason="drill", include_other_users=True)
+    proposal = plan(environment, request)
     (verdict,) = [one for one in proposal.verdicts if one.code == "copy-begins-later"]
     assert (verdict.level, verdict.number, verdict.unit) == ("warning", GONE, "records")
     # When the topic is switched
@@ -97,7 +97,7 @@ def test_a_switch_to_a_copy_that_begins_later_leaves_the_missing_records_to_the_
     # Then a reader from the beginning gets all records, at their offsets
     assert read_all(stack, topic, topic) == list(range(RECORDS))
     extents = environment.store.load().topics[topic].partitions[0]
-    assert [(one.cluster, one.start) for one in extents] == [("east", 0), ("west", GONE), ("west", RECORDS)]
+    assert [(extent.cluster, extent.start) for extent in extents] == [("east", 0), ("west", GONE), ("west", RECORDS)]
     ended = environment.operation(report.operation)
     assert isinstance(ended, SwitchOperation)
     assert ended.evidence.gone_from_copies == {topic: GONE}

@@ -222,15 +222,15 @@ def test_readers_of_a_dead_cluster_continue_when_it_is_given_up_and_it_can_be_re
     producer.stop()
     assert_all_is_read({ack.value for ack in acked(producer) if ack.offset >= cut[ack.partition]}, reader, member)
     for consumer in (reader, member):
-        behind = [record for record in given(consumer) if record.offset >= cut[record.partition]]
-        assert {p: min(record.offset for record in behind if record.partition == p) for p in cut} == cut
+        above = [record for record in given(consumer) if record.offset >= cut[record.partition]]
+        assert {p: min(record.offset for record in above if record.partition == p) for p in cut} == cut
     # When nothing refers to it any more, it can be removed; even if it comes back, it is not served
     with connect(EnvironmentSettings(run.stack.zookeeper), by="test:operator") as environment:
         nothing_refers_to_east(environment)
         registered.remove_cluster(environment, "east", force=True)  # other tests may have left topics there
         registered.add_cluster(environment, "east", bootstrap(run.stack, "east"), default=True)
         run.stack.restart("cluster/east")
-        assert check_origins(environment, [name]).found == ()
+        assert check_origins(environment, [name]).returns == ()
     west = held_by(run, name, "west")
     whole = run.start("confluent-consumer", f"a-{name[-20:]}", name, seek="beginning")
     whole.wait_for(len(west), "delivered")

@@ -74,7 +74,7 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
     history, given_up = without_what_was_given_up(run, name, consumer)
     kept_by_east = {ack.value for ack in acked(producer) if 0 <= ack.offset < cut[ack.partition]}
     result = check(history, complete_readers=[name])
-    found = [
+    violations = [
         violation
         for violation in result.violations
         if not (violation.kind == "lost" and violation.value in given_up)
@@ -82,7 +82,7 @@ def test_after_a_forced_switch_only_unread_records_of_the_dead_cluster_are_missi
         and not (violation.kind == "doubled" and violation.about == "log" and violation.value not in kept_by_east)
     ]
     print(f"{len(given_up)} records of east were given up; {result}")
-    assert found == [], "\n".join(map(str, found))
+    assert violations == [], "\n".join(map(str, violations))
     assert_ascending(consumer)
 
 

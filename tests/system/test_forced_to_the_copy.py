@@ -51,8 +51,8 @@ def run(stack: Stack, make_run: MakeRun, name: str) -> Iterator[Run]:
 
 
 def reports(store: Store, name: str) -> list[PartitionReport]:
-    found = [one for report in store.mirror_reports().values() for one in report.partitions]
-    return [one for one in found if one.topic == name]
+    partition_reports = [partition for report in store.mirror_reports().values() for partition in report.partitions]
+    return [report for report in partition_reports if report.topic == name]
 
 
 def read_all(run: Run, stack: Stack, name: str, wanted: set[str]) -> ClientProcess:
@@ -71,7 +71,7 @@ def test_clients_go_on_at_the_copy_within_seconds_and_missing_records_are_report
     rounds.begin()
     # When its mirror stands still, its cluster is killed, or accepts requests without answering, and the topic is
     # forced to its copy: then clients go on there, the tail is reported, record by record, and east is the standby
-    rounds.forced(does, behind=True)
+    rounds.forced(does, lags=True)
     assert rounds.command_s[0] < COMMAND_S
     # And all other acknowledged records are read
     rounds.judged()
@@ -89,7 +89,11 @@ def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(run: Ru
     mirrored, beyond = producer.batch(0, "w-mirrored"), producer.batch(1, "w-beyond")
     error, first = producer.send(mirrored)
     assert error == 0
-    until(lambda: any(one.partition == 0 and one.has(first + 1) for one in reports(store, name)), "it is mirrored", 120)
+    until(
+        lambda: any(report.partition == 0 and report.has(first + 1) for report in reports(store, name)),
+        "it is mirrored",
+        120,
+    )
     run.stack.pause("mirror")
     assert producer.send(beyond) == (0, first + 1)
     # When their cluster is killed, the topic goes on at its copy, and both are sent again
@@ -110,7 +114,7 @@ def test_a_mirrored_batch_is_a_duplicate_and_one_not_mirrored_is_written(run: Ru
 def east_end(run: Run, name: str) -> int:
     """Log end of partition 0; -1 while a resumed broker has not regained its leadership."""
     try:
-        (dump,) = [one for one in run.dumps(name) if one.cluster == "east" and one.partition == 0]
+        (dump,) = [log_dump for log_dump in run.dumps(name) if log_dump.cluster == "east" and log_dump.partition == 0]
     except KafkaException:
         return -1
     return dump.end
@@ -127,7 +131,7 @@ def test_a_commit_after_a_forced_cut_is_answered_by_the_records_that_readers_get
         if producer is done:
             assert again(lambda: done.end(commits=True)) == ErrorCode.NONE
             until(
-                lambda: any(one.partition == 0 and (one.source or 0) > 0 for one in reports(store, name)),
+                lambda: any(report.partition == 0 and (report.source or 0) > 0 for report in reports(store, name)),
                 "mirrored",
                 120,
             )
@@ -209,7 +213,9 @@ def test_records_deleted_right_before_the_cluster_died_do_not_come_back(
     by_hand = Administrator(stack, name, name)
     first = [f"w-{number}" for number in range(100)]
     by_hand.write(first)
-    until(lambda: any(one.partition == 0 and one.has(100) for one in reports(store, name)), "it is mirrored", 120)
+    until(
+        lambda: any(report.partition == 0 and report.has(100) for report in reports(store, name)), "it is mirrored", 120
+    )
     assert by_hand.delete_below(40) == 40
     # When its cluster is killed before its log start was recorded, and the topic is switched to its complete copy
     stack.kill("cluster/east")

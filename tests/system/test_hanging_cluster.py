@@ -40,8 +40,8 @@ def gateway(stack: Stack, folder: Path, **more: Any) -> OwnGateway:
     return OwnGateway(stack, folder, discovery={"settings": {"queued_requests": {"*": QUEUED}}}, **more)
 
 
-def connected(found: OwnGateway) -> BlockingConnection:
-    return BlockingConnection("gw", "127.0.0.1", found.port, SecurityProfile(), Deadline.after(60))
+def connected(own_gateway: OwnGateway) -> BlockingConnection:
+    return BlockingConnection("gw", "127.0.0.1", own_gateway.port, SecurityProfile(), Deadline.after(60))
 
 
 def metadata(connection: BlockingConnection, topic: str) -> dict[str, Any]:

@@ -131,7 +131,7 @@ def test_kafka_acls_adds_lists_and_removes_rules_of_the_platform(
     platform.create_user("tooled", PASSWORD)
     config = properties(stack, tmp_path)
 
-    def acls(*arguments: str) -> tools.Said:
+    def acls(*arguments: str) -> tools.ToolOutput:
         return tool("4.3.1", tools.ACLS, stack.bootstrap, "--command-config", config, *arguments)
 
     what = ("--allow-principal", "User:tooled", "--operation", "Read", "--topic", topic)
@@ -154,7 +154,7 @@ def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_removes
     platform.make_known("limited")
     config = properties(stack, tmp_path)
 
-    def configs(*arguments: str) -> tools.Said:
+    def configs(*arguments: str) -> tools.ToolOutput:
         whom = ("--alter", "--entity-type", "clients", "--entity-name", "limited.orders")
         return tool("4.3.1", tools.CONFIGS, stack.bootstrap, "--command-config", config, *whom, *arguments)
 
@@ -162,7 +162,7 @@ def test_kafka_configs_limits_a_user_of_the_platform_at_all_gateways_and_removes
     orders = QuotaEntity("limited", None, "orders")
 
     def in_force() -> dict[QuotaEntity | None, Limits]:
-        return {one.entity: one.limits for one in store.quotas().readable.values()}
+        return {quota.entity: quota.limits for quota in store.quotas().readable.values()}
 
     # When
     added = configs("--add-config", "producer_byte_rate=1000")

@@ -123,7 +123,7 @@ def test_a_partition_whose_only_broker_is_dead_moves_by_force_and_the_others_sta
     # Then its records are read below the cut, which stays, and the partition can move back
     assert (returned["partition"], returned["outcome"]) == (LOST, "whole")
     assert returned["beyond"] > 0
-    assert [one.cut for one in run.cuts([name])] == [cut.cut]
+    assert [history_cut.cut for history_cut in run.cuts([name])] == [cut.cut]
     (batch,) = switchyard(
         stack, "migrate", f"{name}:{LOST}", "--from", "west", "--to", "east", "--reason", "t", "--yes"
     )["batches"]

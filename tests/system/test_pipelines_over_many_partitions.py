@@ -52,7 +52,7 @@ PIPELINES = {
 stack = own_stack(gateways=GATEWAYS)
 
 
-def test_what_pipelines_send_again_behind_gateways_that_stood_still_is_in_the_log_once(
+def test_batches_that_pipelines_resend_after_their_gateways_stood_still_are_in_the_log_once(
     stack: Stack, make_run: MakeRun
 ) -> None:
     # Given producers that pipeline, and a reader
@@ -118,7 +118,9 @@ def _held(stack: Stack, name: str, result: Result) -> str:
     finally:
         store.close()
     sequences, lines = view.sequences.get(name), []
-    for partition in sorted({one.partition for one in result.violations if one.partition is not None}):
+    for partition in sorted(
+        {violation.partition for violation in result.violations if violation.partition is not None}
+    ):
         lines += [f"partition {partition}", *(f"  {extent}" for extent in view.topics[name].extents(partition))]
         if sequences is not None:
             lines.append(f"  {sequences.terms.get(partition)}: {sequences.partitions.get(partition)}")

@@ -47,7 +47,7 @@ def readers(stack: Stack, environment: Environment) -> Iterator[dict[str, Reader
     # With any client id, clients stay in the zone of their bootstrap gateway.
     client_id = f"HA#{TOPIC}#{TOPIC}"
     gateways = zip(NEAR, stack.gateways, strict=True)
-    made = {cluster: Reader(one, TOPIC, PARTITIONS, client_id) for cluster, one in gateways}
+    made = {cluster: Reader(gateway, TOPIC, PARTITIONS, client_id) for cluster, gateway in gateways}
     yield made
     for reader in made.values():
         reader.close()
@@ -59,9 +59,11 @@ def await_all_copied(environment: Environment, written: int) -> None:
 
     def copied() -> bool:
         reports = environment.store.mirror_reports().values()
-        found = {(one.mirror, one.partition): one for report in reports for one in report.partitions}
+        partition_reports = {
+            (partition.mirror, partition.partition): partition for report in reports for partition in report.partitions
+        }
         keys = [(f"{TOPIC}@{cluster}", n) for cluster in NEAR for n in ends]
-        return all(key in found and found[key].has(ends[key[1]]) for key in keys)
+        return all(key in partition_reports and partition_reports[key].has(ends[key[1]]) for key in keys)
 
     wait_until(copied, environment.store.mirror_reports)
 

@@ -60,16 +60,16 @@ class Compacted(Rounds):
         """The active cluster fails with a tail. When it is back it becomes the standby only after a new link."""
         self.mirrored()
         since = time.time() - JUST_BEFORE_S
-        operation, here = self.fails(does, behind=True), OTHER[self.active]
+        operation, here = self.fails(does, lags=True), OTHER[self.active]
         for partition, (*copied, last) in self.topic().partitions.items():
             end = max((extent.end or 0 for extent in copied), default=0)
             self.holes.append(Hole(partition, end, last.start, since))
         # The tail is counted, and the reason why it is no standby is reported, with the remedy
         found = self.reconciled(here)
-        tails = [one for one in found["tails"] if one["operation"] == operation]
-        assert {one["outcome"] for one in tails} == {"counted"}
+        tails = [tail for tail in found["tails"] if tail["operation"] == operation]
+        assert {tail["outcome"] for tail in tails} == {"counted"}
         assert len(tails) == MIRRORED_PARTITIONS
-        assert sum(one["records"] for one in tails) > 0
+        assert sum(tail["records"] for tail in tails) > 0
         why = found["not_mirrored"][self.name]
         assert "the topic is compacted" in why
         assert "delete the topic there, and link it anew" in why
@@ -108,14 +108,14 @@ class Compacted(Rounds):
         assert len(there) < len(acked), "nothing was compacted"
         self.assert_newest_are_in(there, acked)
         until(
-            lambda: all({*there.values()} <= {one.value for one in given(member)} for member in self.members),
+            lambda: all({*there.values()} <= {delivery.value for delivery in given(member)} for member in self.members),
             "all is read",
         )
         reader = self.run.start("confluent-consumer", "r-all", self.name, seek="beginning", to_end=True)
         reader.wait(PATIENCE_S)
         for member in self.members:
             member.stop()
-        read = {(one.partition, one.offset): one.value for one in given(reader)}
+        read = {(delivery.partition, delivery.offset): delivery.value for delivery in given(reader)}
         assert len(given(reader)) == len(read)
         self.assert_newest_are_in(read, acked)
         print(f"{len(acked)} acknowledged, {len(there)} left, {len(read)} read")
@@ -132,7 +132,7 @@ class Compacted(Rounds):
         missing = [ack for ack in acked if newest.get((ack.partition, keys[ack.value]), -1) < ack.offset]
         lost = [next((hole for hole in self.holes if hole.has(ack)), None) for ack in missing]
         odd = [ack for ack, hole in zip(missing, lost, strict=True) if hole is None or ack.t < hole.since]
-        assert odd == [], f"{len(odd)} acknowledged records, and none of their keys behind them: {odd[:20]}"
+        assert odd == [], f"{len(odd)} acknowledged records, and none of their keys above them: {odd[:20]}"
         moved = [ack for ack in acked if there.get((ack.partition, ack.offset), ack.value) != ack.value]
         assert moved == [], f"offsets that mean another record: {moved[:20]}"
 

@@ -43,7 +43,7 @@ def test_rounds_of_planned_and_forced_switches_lose_what_they_report_and_nothing
             for _ in range(chance.choice((1, 2, 2))):
                 rounds.planned()
             # And its cluster fails
-            rounds.forced(FAILS[(number + seed) % len(FAILS)], behind=chance.random() < 0.6)
+            rounds.forced(FAILS[(number + seed) % len(FAILS)], lags=chance.random() < 0.6)
             # And it goes back to that cluster when that is the standby
             rounds.planned()
             rounds.verified()

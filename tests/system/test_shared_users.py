@@ -56,7 +56,7 @@ def neighbour_of(stack: Stack, client_id: str, topic: str) -> Neighbour:
 
 
 def connections(stack: Stack, client_id: str) -> set[tuple[Any, ...]]:
-    """The open connections of this client: gateway, start, and the broker behind it."""
+    """The open connections of this client: gateway, start, and its broker."""
     rows = switchyard(stack, "connections", "--client-id", client_id)["connections"]
     return {(row["gateway"], row["since"], row["cluster"], row["broker"]) for row in rows}
 
@@ -307,5 +307,7 @@ def test_one_of_two_instances_is_forced_out_of_its_dead_cluster_and_the_other_is
     read_all({ack.value for ack in acked(writer)}, reader)
     # (Its group resumes at its last known offsets, so later records come again, at their offsets.)
     places = {(record.partition, record.offset): record.value for record in given(reader)}
-    assert {((one.partition, one.offset), one.value) for one in given(reader)} == set(places.items())
+    assert {((delivery.partition, delivery.offset), delivery.value) for delivery in given(reader)} == set(
+        places.items()
+    )
     assert clusters_of(run, moves) == set(CLUSTERS)

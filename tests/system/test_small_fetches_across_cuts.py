@@ -23,7 +23,7 @@ run = bound_run(partitions=2)
 
 @pytest.mark.parametrize("kind", CONSUMERS)
 def test_a_live_consumer_that_lags_crosses_two_cuts_in_order(run: Run, name: str, kind: str) -> None:
-    # Given a consumer with small fetches, two cuts behind
+    # Given a consumer with small fetches, below two cuts
     slow = {
         "confluent-consumer": (
             "fetch.message.max.bytes=2000",

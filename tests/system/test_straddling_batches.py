@@ -139,8 +139,8 @@ def test_batches_of_every_size_and_codec_across_an_open_cut_are_read_as_they_wer
             f"{name}-{n}-" + "x" * 80 for name in ("straddling", "behind", "after") for n in range(place.records)
         ]
         values = [f"before-{n}" for n in range(BEFORE)] + written
-        behind = place.cut if place.records > 1 else BEFORE
-        offsets = [*range(BEFORE), *range(behind, behind + len(written))]
+        first_above = place.cut if place.records > 1 else BEFORE
+        offsets = [*range(BEFORE), *range(first_above, first_above + len(written))]
         assert settled[place] == list(zip(offsets, values, strict=True)), place
         assert writer.answered == settled[place][BEFORE:], place
         assert crossing[place] == settled[place][: -place.records], place

@@ -202,7 +202,7 @@ def test_kafka_connect_copies_every_line_once_while_its_connectors_move_there_an
     lines.touch()
     copied.touch()
     with contextlib.closing(claim()) as ports:
-        port = ports.take()
+        port = ports.next_port()
     string = "org.apache.kafka.connect.storage.StringConverter"
     worker = {
         "bootstrap.servers": stack.bootstrap,

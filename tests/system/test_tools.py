@@ -106,9 +106,9 @@ def test_a_group_of_another_cluster_is_deleted_in_its_cluster(
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_log_directories_of_all_nodes_are_listed(stack: Stack, groups: dict[str, str], version: str) -> None:
-    said = tool(version, tools.LOG_DIRS, stack.bootstrap, "--describe", "--topic-list", "tools-in-east")
-    assert said.exit_code == 0, said.err
-    found = json.loads(next(line for line in said.out.splitlines() if line.startswith("{")))
+    output = tool(version, tools.LOG_DIRS, stack.bootstrap, "--describe", "--topic-list", "tools-in-east")
+    assert output.exit_code == 0, output.err
+    found = json.loads(next(line for line in output.out.splitlines() if line.startswith("{")))
     directories = [directory for broker in found["brokers"] for directory in broker["logDirs"]]
     # Two gateways have none, and the broker of the cluster that serves this user has three partitions
     assert [directory["logDir"] for directory in directories].count("gateway") == 2
@@ -142,7 +142,7 @@ def test_a_consumer_of_the_newer_group_protocol_fails_and_says_why(
     consumer.close()
     config = tmp_path / "consumer.properties"
     config.write_text("group.protocol=consumer\n", "utf-8")
-    said = tool(
+    output = tool(
         NEWER_GROUPS,
         tools.CONSOLE_CONSUMER,
         stack.bootstrap,
@@ -153,21 +153,21 @@ def test_a_consumer_of_the_newer_group_protocol_fails_and_says_why(
     assert error is not None
     assert error.code() == KafkaError._FATAL
     assert "API version not supported" in str(error)
-    assert "group.protocol=classic" in said.out + said.err
+    assert "group.protocol=classic" in output.out + output.err
 
 
 def test_gateways_report_their_own_cluster_id_and_the_authorized_operations_of_the_cluster(
     stack: Stack, groups: dict[str, str]
 ) -> None:
     # When a cluster is described through the gateways, and directly
-    said = tool(NEWER_GROUPS, tools.CLUSTER, stack.bootstrap, "cluster-id")
+    output = tool(NEWER_GROUPS, tools.CLUSTER, stack.bootstrap, "cluster-id")
     places = {"through": stack.bootstrap, "directly": bootstrap(stack, "east")}
     admins = {place: AdminClient({"bootstrap.servers": address}) for place, address in places.items()}
     described = {
         place: admin.describe_cluster(include_authorized_operations=True).result(30) for place, admin in admins.items()
     }
     # Then the id is the gateways' own, and the authorized operations are equal
-    assert said.out.split()[-1] == described["through"].cluster_id
+    assert output.out.split()[-1] == described["through"].cluster_id
     assert len(described["through"].cluster_id) == 22
     assert described["through"].cluster_id != described["directly"].cluster_id
     operations = {

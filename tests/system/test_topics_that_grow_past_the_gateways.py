@@ -106,8 +106,8 @@ def test_a_partition_added_in_the_source_is_written_and_read_there_until_its_cop
             reader.close()
         # And no client moves to a copy that lacks it, planned or forced
         record(environment, ["east"])
-        for asked in (a_move(TOPIC), a_forced_move(TOPIC, force=True)):
-            refused = {one.code for one in plan(environment, asked).verdicts if one.level == "error"}
+        for request in (a_move(TOPIC), a_forced_move(TOPIC, force=True)):
+            refused = {verdict.code for verdict in plan(environment, request).verdicts if verdict.level == "error"}
             assert "partition-count" in refused
     finally:
         stack.resume("mirror")

@@ -76,7 +76,7 @@ def ports_shown(stack: Stack, topic: str, client_id: str) -> set[int]:
 
 def problems(stack: Stack) -> set[str]:
     """Their subjects."""
-    return {one["about"] for one in switchyard(stack, "status")["problems"]}
+    return {problem["about"] for problem in switchyard(stack, "status")["problems"]}
 
 
 class Load:
@@ -110,7 +110,7 @@ def test_each_worker_serves_clients_and_the_gateway_speaks_for_all(stack: Stack,
     # Given a producer and a reader at each worker
     load = Load(make_run(stack, user=name), name)
     # Then they are connected where all workers send them
-    workers = {one["id"]: one for one in switchyard(stack, "status")["gateways"]}
+    workers = {gateway["id"]: gateway for gateway in switchyard(stack, "status")["gateways"]}
     assert sorted(workers) == list(WORKERS)
     for worker, client_id in client_ids(name).items():
         ports = {workers[worker]["first_node_port"] + node for node in workers[worker]["nodes"]}

@@ -27,12 +27,12 @@ def fault(files: TlsFiles) -> str:
 
 def test_an_error_in_a_file_is_named(authority: Authority, tmp_path: Path) -> None:
     # Given files that cannot be used
-    one, other = authority.issue("one"), authority.issue("other")
+    certificate, other = authority.issue("one"), authority.issue("other")
     sealed = authority.issue("sealed", password="s3cret")
     (tmp_path / "junk.pem").write_text("no certificate")
     (tmp_path / "password").write_text("wrong\n")
     junk, missing = str(tmp_path / "junk.pem"), str(tmp_path / "missing.pem")
-    own, key = str(one.certificate), str(one.key)
+    own, key = str(certificate.certificate), str(certificate.key)
     # Then each is named with the remedy
     assert fault(TlsFiles(ca_file=missing)) == f"{missing}: No such file or directory; give the path of a readable file"
     assert "holds no certificates in PEM form" in fault(TlsFiles(ca_file=junk))
@@ -56,15 +56,15 @@ def test_a_key_with_a_password_is_opened_by_the_first_line_of_a_file(authority: 
 def test_a_server_needs_a_certificate_and_an_authority_to_verify_clients(authority: Authority) -> None:
     with pytest.raises(TlsFilesError, match="a server needs a certificate_file"):
         server_context(TlsFiles(), Certificates.NONE)
-    one = authority.issue("one")
+    certificate = authority.issue("one")
     with pytest.raises(TlsFilesError, match="verified by those of an authority"):
-        server_context(TlsFiles(None, str(one.certificate), str(one.key)), Certificates.REQUIRED)
+        server_context(TlsFiles(None, str(certificate.certificate), str(certificate.key)), Certificates.REQUIRED)
 
 
 def test_names_of_files_are_relative_to_the_file_that_names_them() -> None:
-    found = named_files({"ca_file": "ca.pem", "certificate_file": "/etc/a.pem"}, "profile x: tls", Path("/conf"))
-    assert found == TlsFiles("/conf/ca.pem", "/etc/a.pem")
-    assert named_files(file_names(found), "", Path()) == found
+    files = named_files({"ca_file": "ca.pem", "certificate_file": "/etc/a.pem"}, "profile x: tls", Path("/conf"))
+    assert files == TlsFiles("/conf/ca.pem", "/etc/a.pem")
+    assert named_files(file_names(files), "", Path()) == files
     assert named_files({}, "", Path()) == TlsFiles()
 
 

@@ -95,10 +95,10 @@ def test_each_answer_belongs_to_the_oldest_request_however_its_bytes_arrive(size
     client, broker = Client("me"), Broker()
     stream = b"".join(broker.answer(client.request(ApiKey.METADATA, {}, version)) for version in (1, 9, 4))
     # When their answers arrive in pieces
-    found = events(client, [stream[at : at + size] for at in range(0, len(stream), size)])
+    answers = events(client, [stream[at : at + size] for at in range(0, len(stream), size)])
     # Then each is decoded in the version of its request
-    assert [answer.version for answer in found] == [1, 9, 4]
-    assert [answer.message()["controller_id"] for answer in found] == [7, 7, 7]
+    assert [answer.version for answer in answers] == [1, 9, 4]
+    assert [answer.message()["controller_id"] for answer in answers] == [7, 7, 7]
     assert client.idle
 
 
@@ -116,7 +116,7 @@ def test_a_broker_that_refuses_the_newest_api_versions_request_is_asked_in_versi
     drive(client, broker, learn_versions(client))
     assert broker.said == [(ApiKey.API_VERSIONS, 3), (ApiKey.API_VERSIONS, 0)]
     assert client.version(ApiKey.METADATA) == 9
-    assert client.version(ApiKey.METADATA, most=5) == 5
+    assert client.version(ApiKey.METADATA, max_version=5) == 5
 
 
 def test_a_request_without_a_version_that_both_sides_speak_is_refused() -> None:
@@ -125,7 +125,7 @@ def test_a_request_without_a_version_that_both_sides_speak_is_refused() -> None:
     with pytest.raises(UnsupportedApiError, match="does not offer DESCRIBE_PRODUCERS"):
         client.request(ApiKey.DESCRIBE_PRODUCERS, {})
     with pytest.raises(UnsupportedApiError, match="offers METADATA 0 to 9, 0 to -1 are understood"):
-        client.version(ApiKey.METADATA, most=-1)
+        client.version(ApiKey.METADATA, max_version=-1)
 
 
 @pytest.mark.parametrize(("lifetime_ms", "good_for_s"), [(0, None), (3_600_000, 3600)])

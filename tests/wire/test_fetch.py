@@ -269,7 +269,7 @@ def usual(rnd: random.Random) -> bytearray:
 @given(seeds, st.sampled_from([0, 5, -7, -100]), st.booleans(), st.floats(0, 1))
 @settings(deadline=None, max_examples=600)
 def test_usual_answer_is_patched_like_any_other(seed: int, delta: int, unknown: bool, damage: float) -> None:
-    # Given an answer, which may be damaged, with more behind it
+    # Given an answer, which may be damaged, with more bytes after it
     rnd = random.Random(seed)
     frame, shifts = usual(rnd), {(b"orders", 0): FetchShift(delta, unknown)}
     if damage < 0.3:

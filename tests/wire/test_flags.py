@@ -147,7 +147,7 @@ def faults(row: Api) -> list[str]:
 
 def _faults(row: Api) -> Iterator[str]:
     name, request, _ = definitions()[row.key]
-    said = Said.of(row)
+    output = Said.of(row)
     if name.lower() != row.key.name.replace("_", "").lower():
         yield f"its key is that of {name}"
     if row.flexible_from != span(request["flexibleVersions"])[0]:
@@ -157,27 +157,27 @@ def _faults(row: Api) -> Iterator[str]:
         if row != replace(bare, asks=row.asks):  # rights are checked elsewhere
             yield "says something of clusters, from which nothing is asked"
         return
-    yield from _route(row, said)
-    yield from _effect(row, said)
-    yield from _promises(row, said)
-    yield from _waits(row, said)
-    yield from _refused(row, said)
+    yield from _route(row, output)
+    yield from _effect(row, output)
+    yield from _promises(row, output)
+    yield from _waits(row, output)
+    yield from _refused(row, output)
 
 
-def _route(row: Api, said: Said) -> Iterator[str]:
+def _route(row: Api, output: Said) -> Iterator[str]:
     # A group's administrator deletes offsets: all clusters with offsets of the group are asked.
     coordinators = {Route.GROUP: "groupId", Route.TRANSACTION: "transactionalId"}
     # A produce names its transaction, and goes where its records do.
-    wanted = None if row.key is ApiKey.OFFSET_DELETE or said.names("Records") else said.subject
+    wanted = None if row.key is ApiKey.OFFSET_DELETE or output.names("Records") else output.subject
     if coordinators.get(row.route) != wanted:
         yield f"goes by {coordinators.get(row.route)}, and its request begins with {wanted}"
-    if (row.route is Route.TOPIC) != (said.names("Records") or said.answers("Records")):
+    if (row.route is Route.TOPIC) != (output.names("Records") or output.answers("Records")):
         yield "records go to and come from the leaders of partitions, and nothing else does"
-    if (row.route is Route.NODE) != said.answers("LogDir"):
+    if (row.route is Route.NODE) != output.answers("LogDir"):
         yield "only disks are a matter of one broker"
 
 
-def _effect(row: Api, said: Said) -> Iterator[str]:
+def _effect(row: Api, output: Said) -> Iterator[str]:
     operation, resource = AUTHORIZED[row.key]
     match operation, resource:
         case "Write", "Topic":
@@ -186,7 +186,7 @@ def _effect(row: Api, said: Said) -> Iterator[str]:
             writes = LOGS | GROUPS
         case (("Read" | "Delete"), "Group"):  # members and their commits "read" the group
             writes = GROUPS
-        case "Delete", "Topic" if said.asks_for_partitions():  # its records alone
+        case "Delete", "Topic" if output.asks_for_partitions():  # its records alone
             writes = LOGS
         case (("Create" | "Delete" | "Alter" | "AlterConfigs"), _):
             writes = EVERYTHING
@@ -195,51 +195,53 @@ def _effect(row: Api, said: Said) -> Iterator[str]:
     if row.effect.writes != writes or row.changes != bool(writes):
         yield f"writes {row.effect.writes}, and is authorized to {operation} {resource}"
     reads = writes
-    if not writes and said.about("transactionalId"):
+    if not writes and output.about("transactionalId"):
         reads = LOGS | GROUPS
     elif not writes:
-        groups = said.about("groupId") or said.answers("GroupId")
-        reads = GROUPS if groups else LOGS if said.asks_for_partitions() else TOPICS
+        groups = output.about("groupId") or output.answers("GroupId")
+        reads = GROUPS if groups else LOGS if output.asks_for_partitions() else TOPICS
     if row.effect.reads != reads:
         yield f"reads {row.effect.reads}, and its fields tell of {reads}"
 
 
-def _promises(row: Api, said: Said) -> Iterator[str]:
+def _promises(row: Api, output: Said) -> Iterator[str]:
     """Effects on a group or a log that an operation carries over, and their conditions."""
-    names_group = said.subject in ("groupId", "transactionalId") or (row.changes and said.about("groupId"))
-    if row.vouched != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
+    names_group = output.subject in ("groupId", "transactionalId") or (row.changes and output.about("groupId"))
+    if row.lease_guarded != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
         yield "answers of coordinators, of the written log, or by the topic map count only under a lease"
     if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
     # A member that never commits is seen to be alive by its heartbeats.
-    commits, joins = said.names("CommittedOffset"), said.names("SessionTimeoutMs") or row.key is ApiKey.HEARTBEAT
+    commits, joins = output.names("CommittedOffset"), output.names("SessionTimeoutMs") or row.key is ApiKey.HEARTBEAT
     use = ("commit" if commits else "join" if joins else None) if row.route is Route.GROUP else None
     if row.use != use:
         yield f"is recorded as {row.use}, and its request says {use}"
 
 
-def _waits(row: Api, said: Said) -> Iterator[str]:
-    agreed = said.answers("Leader", "Assignment")  # needs requests of all members
-    asks = said.names("MemberId") and row.route is Route.GROUP and not said.names("CommittedOffset", "RequireStable")
+def _waits(row: Api, output: Said) -> Iterator[str]:
+    agreed = output.answers("Leader", "Assignment")  # needs requests of all members
+    asks = (
+        output.names("MemberId") and row.route is Route.GROUP and not output.names("CommittedOffset", "RequireStable")
+    )
     if row.rebalance != (("waits" if agreed else "follows") if asks else None):
         yield f"{row.rebalance} with the other members of its group"
     # The controller is waited for up to a timeout, also to validate configurations; disks are scanned.
-    slow = (row.by_map and said.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or said.answers("LogDir")
-    found = said.answers("Host") and said.names("Name", "Key")  # brokers and coordinators, which every client needs
-    long = said.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
+    slow = (row.by_map and output.names("TimeoutMs", "timeoutMs", "ValidateOnly")) or output.answers("LogDir")
+    found = output.answers("Host") and output.names("Name", "Key")  # brokers and coordinators, which every client needs
+    long = output.answers("GroupState", "Synonyms")  # groups with their members, settings with their origins
     if row.pace is not (
         BrokerPace.SLOW if slow else BrokerPace.QUICK if found else BrokerPace.LONG if long else BrokerPace.USUAL
     ):
         yield f"its pace is {row.pace.name}"
 
 
-def _refused(row: Api, said: Said) -> Iterator[str]:
+def _refused(row: Api, output: Said) -> Iterator[str]:
     """The answer under a fence, and the other fields of a refusal."""
-    held = row.route is Route.GROUP or (row.route is Route.TRANSACTION and said.about("topicName"))
+    held = row.route is Route.GROUP or (row.route is Route.TRANSACTION and output.about("topicName"))
     if (row.fenced is not None) != held:
         yield "a fence stands before a group, and before the topics of a transaction"
     if row.fenced is not None:
-        yield from _fenced(row, said)
+        yield from _fenced(row, output)
     if row.error is None:
         return
     asked = {"name": "t", "partitions": [{"partition_index": 3}], "partition_indexes": [3]}
@@ -250,20 +252,20 @@ def _refused(row: Api, said: Said) -> Iterator[str]:
     for field, value in leaves(message):
         if field in ("producer_id", "producer_epoch", "committed_offset", "generation_id") and value != -1:
             yield f"refuses with the {field} {value}, which is one"
-    if said.answers("MemberId") and said.names("Protocols") and message["member_id"] != "m-1":
+    if output.answers("MemberId") and output.names("Protocols") and message["member_id"] != "m-1":
         yield "does not say again who was refused"
 
 
-def _fenced(row: Api, said: Said) -> Iterator[str]:
+def _fenced(row: Api, output: Said) -> Iterator[str]:
     error: Any = for_code(int(row.fenced or 0))
     begins_again = error.retriable and row.fenced is not ErrorCode.CONCURRENT_TRANSACTIONS  # which only producers know
-    if row.rebalance == "waits" and not said.names("SessionTimeoutMs"):
+    if row.rebalance == "waits" and not output.names("SessionTimeoutMs"):
         wanted = row.fenced is ErrorCode.REBALANCE_IN_PROGRESS  # ends the round: only this error makes members rejoin
-    elif row.rebalance == "follows" and said.names("GenerationId"):
+    elif row.rebalance == "follows" and output.names("GenerationId"):
         wanted = row.fenced is ErrorCode.NONE  # after any error the member gives up its partitions
     elif row.rebalance == "follows":
         wanted = begins_again  # a member that leaves asks once
-    elif said.subject == "transactionalId" and not said.names("CommittedOffset"):
+    elif output.subject == "transactionalId" and not output.names("CommittedOffset"):
         wanted = row.fenced is ErrorCode.CONCURRENT_TRANSACTIONS  # the only one that waits in every client
     else:
         wanted = begins_again and row.fenced not in LOOKED_FOR_ANEW
@@ -297,10 +299,10 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
 @pytest.mark.parametrize(
     ("key", "changes"),
     [
-        (ApiKey.PRODUCE, {"vouched": False}),
+        (ApiKey.PRODUCE, {"lease_guarded": False}),
         (ApiKey.PRODUCE, {"effect": Effect(LOGS, 0)}),
         (ApiKey.FETCH, {"effect": Effect(LOGS, LOGS)}),
-        (ApiKey.FETCH, {"vouched": True}),
+        (ApiKey.FETCH, {"lease_guarded": True}),
         (ApiKey.FETCH, {"route": Route.NODE}),
         (ApiKey.FETCH, {"flexible_from": 11}),
         (ApiKey.METADATA, {"pace": BrokerPace.USUAL}),
@@ -310,7 +312,7 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.OFFSET_COMMIT, {"effect": Effect(GROUPS, 0)}),
         (ApiKey.OFFSET_COMMIT, {"fenced": ErrorCode.NOT_COORDINATOR}),
         (ApiKey.OFFSET_FETCH, {"error": _without(ApiKey.OFFSET_FETCH, more={})}),
-        (ApiKey.OFFSET_FETCH, {"vouched": False}),
+        (ApiKey.OFFSET_FETCH, {"lease_guarded": False}),
         (ApiKey.OFFSET_FETCH, {"use": "commit"}),
         (ApiKey.JOIN_GROUP, {"use": "commit"}),
         (ApiKey.JOIN_GROUP, {"rebalance": None}),
@@ -325,18 +327,18 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.CREATE_TOPICS, {"by_map": False}),
         (ApiKey.CREATE_TOPICS, {"pace": BrokerPace.USUAL}),
         (ApiKey.DELETE_RECORDS, {"effect": Effect(LOGS, 0)}),
-        (ApiKey.DELETE_RECORDS, {"vouched": False}),
-        (ApiKey.CREATE_PARTITIONS, {"vouched": False}),
+        (ApiKey.DELETE_RECORDS, {"lease_guarded": False}),
+        (ApiKey.CREATE_PARTITIONS, {"lease_guarded": False}),
         (ApiKey.INIT_PRODUCER_ID, {"error": ErrorShape()}),
         (ApiKey.INIT_PRODUCER_ID, {"fenced": ErrorCode.CONCURRENT_TRANSACTIONS}),
         (ApiKey.ADD_PARTITIONS_TO_TXN, {"fenced": None}),
         (ApiKey.ADD_PARTITIONS_TO_TXN, {"fenced": ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}),
-        (ApiKey.END_TXN, {"vouched": False}),
+        (ApiKey.END_TXN, {"lease_guarded": False}),
         (ApiKey.END_TXN, {"effect": Effect(LOGS, LOGS)}),
         (ApiKey.CREATE_ACLS, {"by_map": True}),
         (ApiKey.ALTER_CONFIGS, {"pace": BrokerPace.QUICK}),
         (ApiKey.DESCRIBE_LOG_DIRS, {"pace": BrokerPace.USUAL}),
-        (ApiKey.DELETE_GROUPS, {"vouched": False}),
+        (ApiKey.DELETE_GROUPS, {"lease_guarded": False}),
         (ApiKey.DELETE_GROUPS, {"effect": Effect(TOPICS, TOPICS)}),
         (ApiKey.OFFSET_DELETE, {"by_map": False}),
         (ApiKey.DESCRIBE_TRANSACTIONS, {"effect": Effect(GROUPS, 0)}),

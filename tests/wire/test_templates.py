@@ -200,8 +200,8 @@ def test_a_number_that_never_ends_matches_no_template() -> None:
     assert like is not None
     assert reader is not None
     # When a length of records, or a count of partitions or topics, never ends
-    begin, name = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.begin, b"\2\7orders"
-    start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.begin + SIZE.pack(-1)
+    begin, name = b"\0\0\0\0" + like.head + SIZE.pack(8) + like.prefix, b"\2\7orders"
+    start = b"\0\0\0\0" + reader.head + SIZE.pack(8) + reader.prefix + SIZE.pack(-1)
     # Then the decoder refuses it
     for torn in (name + b"\2" + SIZE.pack(0) + TOO_LONG, name + TOO_LONG, b"\2" + TOO_LONG, TOO_LONG):
         for size in (0, 1, 300):
@@ -279,15 +279,15 @@ def test_usual_produce_answer_is_shifted_like_any_other(seed: int, version: int,
     frame = answered(version, chance)
     if chance.random() < 0.3:
         frame = sized(frame[:8] + damaged(bytes(frame[8:]), chance))
-    as_it_was, behind = bytearray(frame), answered(version, chance)
-    frame += behind
+    as_it_was, after_it = bytearray(frame), answered(version, chance)
+    frame += after_it
     # When it is shifted by the template, with another one after it
     shifts = {(b"orders", 0): delta, (b"orders", 2): 11} if delta else {}
     shifted = like is not None and like.shift(frame, 0, len(as_it_was), shifts)
     # Then the result equals the full decoder's, or the answer is unchanged
     if shifted:
         patch_produce_response(as_it_was, version, shifts, 4)
-    assert frame == as_it_was + behind
+    assert frame == as_it_was + after_it
 
 
 @pytest.mark.parametrize("version", range(5, 10))

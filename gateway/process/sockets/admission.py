@@ -25,8 +25,8 @@ C = TypeVar("C")
 
 
 class Logins(Generic[C]):
-    def __init__(self, most: int, patience_s: float) -> None:
-        self._most, self._patience_s = most, patience_s
+    def __init__(self, limit: int, patience_s: float) -> None:
+        self._most, self._patience_s = limit, patience_s
         self._since: dict[C, float] = {}
         """In order of arrival."""
         self.gateways = 0
@@ -58,10 +58,10 @@ class ConnectionShares:
         self._user: dict[Hashable, str] = {}
         self._connections: Counter[str] = Counter()
 
-    def admit(self, connection: Hashable, user: str, most: int) -> bool:
+    def admit(self, connection: Hashable, user: str, limit: int) -> bool:
         """Whether the user may have this connection, too; counts it for the user, and no longer for an earlier one."""
         self.release(connection)
-        if self._connections[user] >= most:
+        if self._connections[user] >= limit:
             return False
         self._user[connection] = user
         self._connections[user] += 1
@@ -149,17 +149,17 @@ class Holder(Protocol):
 class BrokerConnections:
     """Limits the connections to brokers that all clients hold beyond their first, which `max_connections` allows for.
 
-    A client needs more of them for coordinators of its groups, for other leaders behind its virtual node, and for
-    batches that cross over to another cluster. Without a limit, few clients could take every file descriptor of the
+    A client needs more of them for coordinators of its groups, for other leaders that its virtual node stands for, and
+    for batches that cross over to another cluster. Without a limit, few clients could take every file descriptor of the
     process, including those for listeners, ZooKeeper, and the gateway's own questions.
 
-    :ivar most: limit of further connections.
+    :ivar limit: limit of further connections.
     :ivar further: their current number.
     :ivar refused: connections not opened because of the limit.
     """
 
-    def __init__(self, most: int = 1 << 20) -> None:
-        self.most = most
+    def __init__(self, limit: int = 1 << 20) -> None:
+        self.limit = limit
         self.further = self.refused = 0
         self._of: dict[Holder, int] = {}
         """Clients with further connections, least recently checked first."""
@@ -174,14 +174,14 @@ class BrokerConnections:
     def room(self, connection: Holder) -> bool:
         """Whether the client may open one more, beyond its first. At the limit, idle ones are closed for it: the
         client's own, and then those of other clients."""
-        if self.further >= self.most:
+        if self.further >= self.limit:
             if not connection.close_idle_brokers(last=True):
                 return True  # the new one is its first
             for other in tuple(islice(self._of, LOOKED_AT)):
-                if self.further < self.most:
+                if self.further < self.limit:
                     break
                 other.close_idle_brokers()
-        if self.further < self.most:
+        if self.further < self.limit:
             return True
         self.refused += 1
         return False

@@ -213,7 +213,7 @@ class BrokerChannel:
             self.channel.close()
             self.channel = None
 
-    def begin(self, channel: Channel) -> None:
+    def attach(self, channel: Channel) -> None:
         """OSError if the connection broke."""
         self.channel = channel
         early, self.early = self.early, []

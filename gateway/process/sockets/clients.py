@@ -66,9 +66,9 @@ class Clients:
         self.handshakes: Handshakes | None = None
         """None: the listeners do not use TLS."""
         if config.tls is not None:
-            most, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
+            max_logins, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
             server = config.tls.server
-            self.handshakes = Handshakes(loop, server, most, patience_s, counts, self._damped, self._admit)
+            self.handshakes = Handshakes(loop, server, max_logins, patience_s, counts, self._damped, self._admit)
         self.lingering = LingeringClose(loop)
         self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
 
@@ -76,7 +76,7 @@ class Clients:
         """Lowers the limits to fit the process's limit of open files."""
         limit, wanted = descriptors.raised(), self.most
         self.most = min(wanted, descriptors.connections(limit))
-        self.brokers.most, self.most_leaving = descriptors.divide(limit, self.most)
+        self.brokers.limit, self.most_leaving = descriptors.divide(limit, self.most)
         if self.most < wanted:
             _log.warning(
                 "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
@@ -86,11 +86,11 @@ class Clients:
 
     def entered(self, connection: ClientConnection) -> None:
         self.logins.entered(connection)
-        most = self._most_per_user
-        if not self._shares.admit(connection, connection.named, most):
-            connection.leave(Cause.TOO_MANY, f"the user has {most} connections here, and may have no more")
+        limit = self._most_per_user
+        if not self._shares.admit(connection, connection.named, limit):
+            connection.leave(Cause.TOO_MANY, f"the user has {limit} connections here, and may have no more")
 
-    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
+    def connection_closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.open.discard(connection)
         self.kept_bytes -= connection.kept_bytes
         connection.kept_bytes = 0
@@ -116,14 +116,14 @@ class Clients:
         """
         self.kept_bytes += count - connection.kept_bytes
         connection.kept_bytes = count
-        most = self._limits.max_held_bytes
-        while self.kept_bytes > most:
+        limit = self._limits.max_held_bytes
+        while self.kept_bytes > limit:
             worst = max(self.open, key=lambda each: each.kept_bytes)
             before = worst.kept_bytes
             if not before:
                 return
             why = f"{before} bytes of answers wait for the client to take them, {self.kept_bytes} of all clients"
-            worst.cut_off(Cause.HELD_TOO_MUCH, f"{why}, above {most} (limits.max_held_bytes)")
+            worst.cut_off(Cause.HELD_TOO_MUCH, f"{why}, above {limit} (limits.max_held_bytes)")
             if worst.kept_bytes >= before:
                 return
 
@@ -155,7 +155,7 @@ class Clients:
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
             for kind, count in self._damped.left_out(now):
                 _log.info("%s: %d more lines of this kind were left out", kind, count)
-            self._idle.begin(self.open)
+            self._idle.visit_all(self.open)
 
     async def stop(self) -> None:
         """Accepts nothing more from clients, and answers requests in flight."""
@@ -196,15 +196,15 @@ class Clients:
         if self.handshakes is None:
             self._admit(client)
         else:
-            self.handshakes.begin(client)
+            self.handshakes.start(client)
 
     def _has_its_share(self, host: str) -> bool:
-        most = self._limits.max_connections_per_address
-        return most is not None and self._from[network(host)] >= most
+        limit = self._limits.max_connections_per_address
+        return limit is not None and self._from[network(host)] >= limit
 
-    def _turn_away(self, sock: socket.socket, limit: str, most: int | None, host: str) -> None:
+    def _turn_away(self, sock: socket.socket, limit: str, allowed: int | None, host: str) -> None:
         self.turned_away[limit] += 1
-        self.say("connections turned away", f"limits.{limit}={most} is reached address={host}")
+        self.say("connections turned away", f"limits.{limit}={allowed} is reached address={host}")
         sock.close()
 
     def _admit(self, client: Arrived) -> None:

@@ -75,7 +75,7 @@ class ConnectionHost(Protocol):
     def fulfil(self, connection: ClientConnection, wish: Wish) -> None: ...
     def entered(self, connection: ClientConnection) -> None: ...
     def lease_generation(self) -> int | None: ...
-    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None: ...
+    def connection_closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None: ...
     def keeps(self, connection: ClientConnection, count: int) -> None: ...
     def holds_brokers(self, connection: ClientConnection, count: int) -> None: ...
     def has_room_for_broker(self, connection: ClientConnection) -> bool: ...
@@ -163,12 +163,12 @@ class ClientConnection:
     def _splice_to_broker(self) -> bool:
         """Splices the arrived rest of a long request to the broker. False: it has to be read into user space."""
         session, host, now = self.session, self.host, clock.now()
-        most = 0 if session.throttling.timed or session.intake.carry else fast_path.rest(session, now)
-        broker = self.brokers.get(session.context.broker) if most >= splicing.LEAST_BYTES else None
+        max_bytes = 0 if session.throttling.timed or session.intake.carry else fast_path.rest(session, now)
+        broker = self.brokers.get(session.context.broker) if max_bytes >= splicing.LEAST_BYTES else None
         if broker is None or broker.channel is None or not (broker.channel.splices and self.client.splices):
             return False
         try:
-            count = host.pipe.take(self.client.sock, most)
+            count = host.pipe.fill(self.client.sock, max_bytes)
         except BlockingIOError:
             return True
         except OSError:
@@ -185,7 +185,7 @@ class ClientConnection:
             return True
         host.counts.bytes_to_brokers += count
         try:
-            rest = host.pipe.give(broker.channel.sock)
+            rest = host.pipe.empty(broker.channel.sock)
         except OSError as error:
             self._lost_later(broker, error)
             return True
@@ -318,13 +318,13 @@ class ClientConnection:
         session, host, channel = self.session, self.host, broker.channel
         assert upstream.answer is not None
         unseen = upstream.answer.basis is None and not (session.throttling.timed or upstream.carry)
-        most = fast_path.rest_of_answer(session, upstream, now) if unseen else 0
+        max_bytes = fast_path.rest_of_answer(session, upstream, now) if unseen else 0
         assert channel is not None
         ways = self.client.reading and self.client.splices and channel.splices
-        if most < splicing.LEAST_BYTES or not ways or now >= session.context.shared.lease.valid_until:
+        if max_bytes < splicing.LEAST_BYTES or not ways or now >= session.context.shared.lease.valid_until:
             return False
         try:
-            count = host.pipe.take(channel.sock, most)
+            count = host.pipe.fill(channel.sock, max_bytes)
         except BlockingIOError:
             return True
         except OSError as error:
@@ -337,7 +337,7 @@ class ClientConnection:
         fast_path.rest_of_answer_went(session, upstream, count, now)
         host.counts.bytes_to_clients += count
         try:
-            rest = host.pipe.give(self.client.sock)
+            rest = host.pipe.empty(self.client.sock)
         except OSError:
             self._client_gone()
         else:
@@ -584,7 +584,7 @@ class ClientConnection:
             return
         try:
             readable, writable = partial(self._upstream_readable, broker), partial(self._upstream_writable, broker)
-            broker.begin(channel(self.host.loop, dialled.sock, readable, writable))
+            broker.attach(channel(self.host.loop, dialled.sock, readable, writable))
         except OSError as error:
             self._lost(broker, error)
             return
@@ -654,7 +654,7 @@ class ClientConnection:
             self.host.linger(self.client.release())
         else:
             self.client.close()
-        self.host.closed(self, cause, detail)
+        self.host.connection_closed(self, cause, detail)
 
 
 def _carried(carry: bytes | bytearray) -> int:

@@ -76,23 +76,23 @@ class Handshakes:
         self,
         loop: asyncio.AbstractEventLoop,
         tls: TlsServer,
-        most: int,
+        max_at_once: int,
         patience_s: float,
         counts: Counts,
         damped: LogRateLimiter,
         done: Callable[[Arrived], None],
     ) -> None:
-        """:param most: at once; :param patience_s: how long each may take."""
+        """:param max_at_once: at once; :param patience_s: how long each may take."""
         self._loop, self._tls, self._counts = loop, tls, counts
         self._damped, self._done = damped, done
-        self._logins = Logins[_Handshake](most, patience_s)
+        self._logins = Logins[_Handshake](max_at_once, patience_s)
         self._due: deque[_Handshake] = deque()
         self._open: set[_Handshake] = set()
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def begin(self, client: Arrived) -> None:
+    def start(self, client: Arrived) -> None:
         handshake = _Handshake(client, client.sock, client.sock.fileno())
         self._open.add(handshake)
         self._logins.came(handshake, clock.now())

@@ -29,16 +29,16 @@ class Pipe:
             fcntl.fcntl(self._into, fcntl.F_SETPIPE_SZ, _PIPE_BYTES)
         self.held = 0
 
-    def take(self, sock: socket.socket, most: int) -> int:
+    def fill(self, sock: socket.socket, max_bytes: int) -> int:
         """The number of bytes taken from a socket; 0: the other side has closed it.
 
         :raises BlockingIOError: there are none. :raises OSError: the connection broke.
         """
         assert self.held == 0
-        self.held = os.splice(sock.fileno(), self._into, most, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK)
+        self.held = os.splice(sock.fileno(), self._into, max_bytes, flags=os.SPLICE_F_MOVE | os.SPLICE_F_NONBLOCK)
         return self.held
 
-    def give(self, sock: socket.socket) -> bytes:
+    def empty(self, sock: socket.socket) -> bytes:
         """Moves them to another socket; returns the bytes that it does not take.
 
         :raises OSError: the connection broke, and they are gone with it.

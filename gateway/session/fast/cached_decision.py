@@ -69,7 +69,7 @@ CachedDecisions = tuple[CachedDecision, ...]
 
 
 def with_decision(
-    known: CachedDecisions, decision: CachedDecision, fetch_session: FetchSession | None
+    decisions: CachedDecisions, decision: CachedDecision, fetch_session: FetchSession | None
 ) -> CachedDecisions:
     """The cached decisions of a connection with the newest one in front, which takes the place of the oldest.
 
@@ -79,13 +79,13 @@ def with_decision(
     :param fetch_session: the connection's.
     """
     if fetch_session is not None and fetch_session.ends:
-        return known
-    for one in known:
-        if one.covers(decision):
-            one.learn(decision)
-            decision = one
+        return decisions
+    for cached_decision in decisions:
+        if cached_decision.covers(decision):
+            cached_decision.learn(decision)
+            decision = cached_decision
             break
-    rest = [one for one in known if one is not decision and one.fetch_session in (None, fetch_session)]
+    rest = [one for one in decisions if one is not decision and one.fetch_session in (None, fetch_session)]
     return decision, *rest[: MAX_DECISIONS - 1]
 
 

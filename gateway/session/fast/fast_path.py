@@ -146,25 +146,25 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
             break
     else:
         return None
-    known, routes = fetching.fetch_session, decision.routes
+    fetch_session, routes = fetching.fetch_session, decision.routes
     if decision.begins is not None:
-        known = FetchSession(topics if routes is None else (), decision.begins)
+        fetch_session = FetchSession(topics if routes is None else (), decision.begins)
         if routes is not None:
-            known.add(topics, routes)
-    elif decision.fetch_session is not known:
+            fetch_session.add(topics, routes)
+    elif decision.fetch_session is not fetch_session:
         return None
-    if known is not None and (known.ends or known.mapped is (routes is None)):
+    if fetch_session is not None and (fetch_session.ends or fetch_session.mapped is (routes is None)):
         return None
     if routes is None:
-        return decision, topics, known, None
+        return decision, topics, fetch_session, None
     if queue:
         return None  # `pipelining` decides whether it may overtake requests in flight
     version, gaps, change = decision.request.api_version, fetching.gaps, None
     if len(entries) == 1 and entries[0][1] == 1:
-        change = patch_one(buf, at + template.body_at, version, topics, entries[0][0], routes, gaps, known)
+        change = patch_one(buf, at + template.body_at, version, topics, entries[0][0], routes, gaps, fetch_session)
     if change is None:
-        change = patch(buf, at + template.body_at, version, topics, entries, routes, gaps, known)
-    return None if change is None else (decision, topics, known, change)
+        change = patch(buf, at + template.body_at, version, topics, entries, routes, gaps, fetch_session)
+    return None if change is None else (decision, topics, fetch_session, change)
 
 
 def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: int, missing: int, now: float) -> bool:
@@ -266,7 +266,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
     if not _answers_pass(session):
         return pos
     context, queue, owed, throttling = session.context, session.in_flight.queue, upstream.queue, session.throttling
-    lease, most = context.shared.lease, context.shared.limits.max_response_bytes
+    lease, max_bytes = context.shared.lease, context.shared.limits.max_response_bytes
     context.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
@@ -275,7 +275,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             type(pending) not in _IN_ORDER
             or queue[0] is not pending
             or pending.request.correlation_id != correlation_id
-            or not 4 <= size <= most
+            or not 4 <= size <= max_bytes
             or pending.due_at > now
             or now >= lease.valid_until
             or not (pending.basis is None or context.still_valid(pending.basis))

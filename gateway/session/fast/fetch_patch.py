@@ -75,12 +75,12 @@ def patch(
             continue
         at = first_at
         for partition, offset in entry.read(buf, first_at, partitions):
-            live = routes.live(topic, partition)
-            if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
+            newest_extent = routes.newest_extent(topic, partition)
+            if newest_extent is None or offset < newest_extent.since or (gaps and (text(topic), partition) in gaps):
                 return None
-            offsets.append((at, min(offset - live.shift.delta, MAX_OFFSET)))
+            offsets.append((at, min(offset - newest_extent.shift.delta, MAX_OFFSET)))
             if session is None:
-                shifts[live.key] = live.shift
+                shifts[newest_extent.key] = newest_extent.shift
             at += entry.bytes
     if session is not None:
         return PatchedFetch(body_at, version, session.topics, offsets, session, session)
@@ -104,11 +104,11 @@ def patch_one(
     """
     topic = topics[0]
     partition, offset = _ENTRIES[version].read_one(buf, at)
-    live = routes.live(topic, partition)
-    if live is None or offset < live.since or (gaps and (text(topic), partition) in gaps):
+    newest_extent = routes.newest_extent(topic, partition)
+    if newest_extent is None or offset < newest_extent.since or (gaps and (text(topic), partition) in gaps):
         return None
-    offset -= live.shift.delta
+    offset -= newest_extent.shift.delta
     offsets = ((at, offset if offset < MAX_OFFSET else MAX_OFFSET),)
     if session is not None:
         return PatchedFetch(body_at, version, session.topics, offsets, session, session)
-    return PatchedFetch(body_at, version, topics, offsets, {live.key: live.shift}, None)
+    return PatchedFetch(body_at, version, topics, offsets, {newest_extent.key: newest_extent.shift}, None)

@@ -20,7 +20,7 @@ from ha_core.model import Extent, LastSequences
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
-from ha_core.wire.templates import Place, ProduceAnswerTemplate
+from ha_core.wire.templates import PartitionSpan, ProduceAnswerTemplate
 
 _INT = Struct(">i").unpack_from
 
@@ -31,29 +31,29 @@ class Settled(NamedTuple):
     :ivar answer_template: template of answers.
     :ivar shifts: added to offsets in them.
     :ivar sequences: last sequences of earlier writer epochs of its topic.
-    :ivar asked: True if the origin gave its last sequences at the start of the writer epoch: producers have to open it
-        then.
+    :ivar must_open: True if the origin gave its last sequences at the start of the writer epoch: producers have to open
+        it then.
     """
 
     key: Key
-    term: int
+    writer_epoch: int
     answer_template: ProduceAnswerTemplate | None
     shifts: Mapping[Key, int]
     sequences: LastSequences | None
-    asked: bool
+    must_open: bool
 
     def producer_id(self, batch: Batch, shared: Shared, now: float) -> int | None:
         """Producer id for the batch in the broker's cluster; None: the batch has to be judged."""
-        producer_id, term = batch.producer_id, self.term
-        if term == 0 or not is_gateway_id(producer_id):
+        producer_id, writer_epoch = batch.producer_id, self.writer_epoch
+        if writer_epoch == 0 or not is_gateway_id(producer_id):
             return producer_id
         sequences, key = self.sequences, self.key
         last = last_of(sequences, key[1], batch)
         if last is not None and (batch.producer_epoch < last[0] or find_held(sequences, key, batch) is not None):
             return None
-        if self.asked and shared.writer_epochs.watched(key, term, producer_id, now):
+        if self.must_open and shared.writer_epochs.watched(key, writer_epoch, producer_id, now):
             return None
-        return upstream_id(producer_id, term)
+        return upstream_id(producer_id, writer_epoch)
 
 
 class Goes(NamedTuple):
@@ -106,7 +106,13 @@ class SettledTopic:
         self.answer_template = ProduceAnswerTemplate.of(name, version)
 
     def settles(
-        self, buf: bytearray, places: Sequence[Place], end: int, shared: Shared, order: ProducerOrder, now: float
+        self,
+        buf: bytearray,
+        places: Sequence[PartitionSpan],
+        end: int,
+        shared: Shared,
+        order: ProducerOrder,
+        now: float,
     ) -> Goes | GoTogether | None:
         """The patch for the batches of all these partitions; bytes before `end` have come. None: they have to be
         judged."""
@@ -139,8 +145,8 @@ class SettledTopic:
         if not isinstance(extent, Extent):
             return None
         key, sequences = (name, partition), route.sequences
-        asked = sequences is not None and sequences.terms.get(partition) == extent.term
+        must_open = sequences is not None and sequences.terms.get(partition) == extent.writer_epoch
         shifts = {key: extent.shift} if extent.shift else {}
-        settled = Settled(key, extent.term, self.answer_template, shifts, sequences, asked)
+        settled = Settled(key, extent.writer_epoch, self.answer_template, shifts, sequences, must_open)
         room.keep(self._partitions, name, partition, settled)
         return settled

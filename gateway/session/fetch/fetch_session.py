@@ -70,7 +70,7 @@ class FetchSession:
         if revision != self._revision:
             self._revision = revision
             self.ends = self.ends or self._changed(routes)
-        if self.ends or routes.closed:
+        if self.ends or routes.refusal:
             return False
         self.routes = routes
         return True
@@ -97,14 +97,14 @@ class FetchSession:
         if topic is None:
             if name in self._maps or len(name) > MAX_NAME_BYTES:
                 return None
-            live = None
+            newest_extent = None
         elif self.routes is not None:
-            live = self.routes.live(name, partition)
+            newest_extent = self.routes.newest_extent(name, partition)
         else:
-            live = newest(topic, key, self._cluster)
-        if live is None:
+            newest_extent = newest(topic, key, self._cluster)
+        if newest_extent is None:
             raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
-        return live.shift
+        return newest_extent.shift
 
 
 def no_records(in_session: bool) -> Message:
@@ -138,11 +138,11 @@ def once_each(verdict: Callable[[Sequence[bytes]], bool], unseen: bool) -> Calla
 
 
 class Gap(NamedTuple):
-    """From client offset `asked` on there is no record below `resume`: readers continue there, as in a compacted
+    """From client offset `offset` on there is no record below `next_offset`: readers continue there, as in a compacted
     log."""
 
-    asked: int
-    resume: int
+    offset: int
+    next_offset: int
     sure: bool = False
     """The log start was confirmed, so the reader has to see OFFSET_OUT_OF_RANGE."""
 

@@ -73,20 +73,24 @@ class FetchRequest(RequestHandler):
                 or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED)
             ):
                 session.seen_uses.notice(request, "topic", topic, "fetch")
-        known = session.fetching.fetch_session
-        if session.fetching.seen_again and incremental and known is not None:
+        fetch_session = session.fetching.fetch_session
+        if session.fetching.seen_again and incremental and fetch_session is not None:
             session.fetching.seen_again = False
-            for topic in known.topics:
+            for topic in fetch_session.topics:
                 session.seen_uses.notice(request, "topic", topic, "fetch")
-        if incremental and (known is None or known.id != scan.session_id or not known.stands(routes)):
+        if incremental and (
+            fetch_session is None or fetch_session.id != scan.session_id or not fetch_session.stands(routes)
+        ):
             # A session from another connection, or an earlier one of this connection, may hold topics that are
             # translated.
             self._end_session()
-        elif (routes.reads(topics) if long is None else long.reads) and not (known is not None and known.mapped):
+        elif (routes.reads(topics) if long is None else long.reads) and not (
+            fetch_session is not None and fetch_session.mapped
+        ):
             self._pass(scan, topics)
-        elif known is None:
+        elif fetch_session is None:
             self._read(routes, scan)
-        elif (patched := self._patch(routes, scan, known)) is not None:
+        elif (patched := self._patch(routes, scan, fetch_session)) is not None:
             self._pass_patched(routes, scan, patched)
         else:
             self._end_session()
@@ -101,11 +105,11 @@ class FetchRequest(RequestHandler):
         in_session, begins = scan.session_epoch >= 0, None
         reads: Sequence[bytes] = tuple(topics)
         if in_session:
-            known = session.fetching.fetch_session
-            if known is None:
-                known = session.fetching.fetch_session = begins = FetchSession()
-            known.add(topics, session.client.routes(request.client_id))
-            reads = known.topics
+            fetch_session = session.fetching.fetch_session
+            if fetch_session is None:
+                fetch_session = session.fetching.fetch_session = begins = FetchSession()
+            fetch_session.add(topics, session.client.routes(request.client_id))
+            reads = fetch_session.topics
         self._remember(scan)
         _keep_at_leader(request, scan)
         if session.throttling.quotas is not None:
@@ -130,12 +134,12 @@ class FetchRequest(RequestHandler):
         template = FetchTemplate.of(buf, request.start, body_at, request.end, version, scan, epochs)
         if template is None:
             return
-        begins, known = session.client.routes(request.client_id) if epochs is BEGINNING else None, session.fetching
+        begins, state = session.client.routes(request.client_id) if epochs is BEGINNING else None, session.fetching
         decision = CachedDecision(
-            template, request, session.client.entry, fetch_session=known.fetch_session if begins is None else None,
+            template, request, session.client.entry, fetch_session=state.fetch_session if begins is None else None,
             begins=begins, routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
         )  # fmt: skip
-        session.decisions.remember(decision, known.fetch_session)
+        session.decisions.remember(decision, state.fetch_session)
 
     def _read(self, routes: Routes, scan: FetchScan) -> None:
         """Reads topics of which at least one is mapped, or elsewhere, or refuses all of them."""
@@ -158,8 +162,8 @@ class FetchRequest(RequestHandler):
         asked: list[bytes] = []
         if session.throttling.quotas is not None:
             asked = [topic["topic"].encode() for topic in message["topics"]]
-        if (most := session.throttling.most_bytes(request, asked, context.now)) is not None:
-            message["max_bytes"] = min(message["max_bytes"], most)
+        if (max_bytes := session.throttling.most_bytes(request, asked, context.now)) is not None:
+            message["max_bytes"] = min(message["max_bytes"], max_bytes)
         if plan.refused:
             if long is None:
                 context.count_refused(plan.refused.values())
@@ -178,14 +182,20 @@ class FetchRequest(RequestHandler):
                 session.in_flight.reply(request, make(), due_at=due_at)
             return
         opens = any(read.opens for read in plan.reads.values())
-        if request.prepared is None and not plan.closed and not plan.local and not opens and len(plan.parts) == 1:
+        if (
+            request.prepared is None
+            and not plan.examined_lanes
+            and not plan.local
+            and not opens
+            and len(plan.parts) == 1
+        ):
             ((lane, topics),) = plan.parts.items()
             part = _part_of(message, topics, wait_ms, message["max_bytes"])
             reads = tuple({topic.encode() for topic in topics})
             pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
             session.in_flight.pass_on(pending, lane, request.rewritten(part))
             return
-        session.exchanges.begin(request, self._gather(message, plan), leased=plan.live)
+        session.exchanges.start(request, self._gather(message, plan), leased=plan.reads_a_growing_log)
 
     def _patch(self, routes: Routes, scan: FetchScan, within: FetchSession | None) -> PatchedFetch | None:
         request = self.request
@@ -205,10 +215,10 @@ class FetchRequest(RequestHandler):
     ) -> None:
         """:param begins: the fetch session that begins with it."""
         session, request = self.session, self.request
-        known = session.fetching.fetch_session
-        if known is not None:
-            known.add(scan.topics, routes)
-            patched = patched._replace(reads=known.topics)
+        fetch_session = session.fetching.fetch_session
+        if fetch_session is not None:
+            fetch_session.add(scan.topics, routes)
+            patched = patched._replace(reads=fetch_session.topics)
         reads = patched.reads
         self._remember(scan, routes)
         patched.write(request.buf)
@@ -234,19 +244,21 @@ class FetchRequest(RequestHandler):
 
     def _gather(self, message: Message, plan: FetchPlan) -> Exchange:
         session, context, request = self.session, self.context, self.request
-        parts, closed, wait_ms = plan.parts, frozenset(plan.closed), message["max_wait_ms"]
+        parts, examined_lanes, wait_ms = plan.parts, frozenset(plan.examined_lanes), message["max_wait_ms"]
         wait_s = wait_ms / 1000
         longest_ms = int(1000 * self._look_for_leaders(plan))
         most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
-        hurry = bool(plan.refused) or (not plan.both and len(parts) > len(closed) > 0)
+        hurry = bool(plan.refused) or (not plan.both and len(parts) > len(examined_lanes) > 0)
         # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
         bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
-        most = min(max(message["max_bytes"] // len(parts), 1), bound)
-        waits = {lane: 0 if hurry and lane not in closed else most_wait_ms for lane in parts}
+        partition_bytes = min(max(message["max_bytes"] // len(parts), 1), bound)
+        waits = {lane: 0 if hurry and lane not in examined_lanes else most_wait_ms for lane in parts}
         long = request.prepared is not None
-        write = partial(_parts, request, message, plan, waits, most)
+        write = partial(_parts, request, message, plan, waits, partition_bytes)
         frames = (yield OffloadStep(write)) if long else write()
-        answered = yield Send(frames, closed.issuperset(frames), spared=closed, patience_s=wait_s + PATIENCE_S)
+        answered = yield Send(
+            frames, examined_lanes.issuperset(frames), spared=examined_lanes, patience_s=wait_s + PATIENCE_S
+        )
         while True:
             view, gaps = context.snapshot.view, dict(session.fetching.gaps) if long else session.fetching.gaps
             read = partial(_merged, request, plan, answered, gaps, view)
@@ -276,7 +288,7 @@ class FetchRequest(RequestHandler):
             return
         counts, zone = context.shared.counts, context.snapshot.zone
         here = bool(zone) and context.shared.zones.zone_of(context.address) == zone
-        near = {name for name, one in context.snapshot.view.clusters.items() if here and one.zone == zone}
+        near = {name for name, cluster in context.snapshot.view.clusters.items() if here and cluster.zone == zone}
         for topic in merged["responses"]:
             for entry in topic["partitions"]:
                 read = plan.copies.get((topic["topic"], entry["partition_index"]))
@@ -306,7 +318,7 @@ class FetchRequest(RequestHandler):
                 # It may have lost records at its end instead: the client learns of that as with any other log.
                 lost = start <= read.physical
                 self.session.fetching.gaps[key] = Gap(
-                    read.asked, extent.to_client(read.physical) if lost else extent.clip(start), lost
+                    read.client_offset, extent.to_client(read.physical) if lost else extent.clip(start), lost
                 )
         return None
 
@@ -347,11 +359,11 @@ def _local_answer(plan: FetchPlan, view: View) -> Message:
 
 
 def _parts(
-    request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], most: int
+    request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], partition_bytes: int
 ) -> dict[BrokerLane, bytes]:
     """Encoded request for each broker."""
     parts = plan.parts
-    return {lane: request.rewritten(_part_of(message, parts[lane], waits[lane], most)) for lane in parts}
+    return {lane: request.rewritten(_part_of(message, parts[lane], waits[lane], partition_bytes)) for lane in parts}
 
 
 def _part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:

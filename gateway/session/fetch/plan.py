@@ -20,7 +20,7 @@ from gateway.session.refusal import Refusal
 from gateway.session.request import Message
 from gateway.session.routes import Routes
 from ha_core.model import Extent, Topic, View
-from ha_core.model.extent import Hole, Place, locate
+from ha_core.model.extent import Hole, Location, locate
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import APIS, ApiKey, ErrorCode
 from ha_core.wire.fetch_answer import FetchShift
@@ -50,7 +50,7 @@ class PartitionRead(NamedTuple):
     """Place from which one partition of a mapped topic is read."""
 
     extent: Extent
-    asked: int
+    client_offset: int
     """Client offset in the client's request."""
     physical: int
     """Offset in the request to the cluster."""
@@ -71,8 +71,9 @@ class FetchPlan:
 
     :ivar parts: by broker: topic → partition entries with offsets of its cluster.
     :ivar local: partitions answered here.
-    :ivar closed: brokers from which copies, or partitions that the client cannot look for (`PartitionRead.hidden`), are
-        read: their answers have to be examined whole, and the client does not notice when they are lost.
+    :ivar examined_lanes: brokers from which copies, or partitions that the client cannot look for
+        (`PartitionRead.hidden`), are read: their answers have to be examined whole, and the client does not notice when
+        they are lost.
     :ivar copies: partitions that are read in the copy of a mirror.
     :ivar doubted: those of them that the copy did not serve.
     :ivar gone: partitions whose extent has lost its first records: their broker is asked for the log start.
@@ -94,7 +95,7 @@ class FetchPlan:
         self.reads: dict[Partition, PartitionRead] = {}
         self.local: dict[Partition, Message] = {}
         self.order: list[Partition] = []
-        self.closed: set[BrokerLane] = set()
+        self.examined_lanes: set[BrokerLane] = set()
         self.copies: dict[Partition, CopyRead] = {}
         self.doubted: list[Partition] = []
         self._away: set[Partition] = set()
@@ -137,26 +138,26 @@ class FetchPlan:
     def _place(
         self,
         key: Partition,
-        asked: Message,
+        requested: Message,
         topic: Topic,
         routes: Routes,
         gaps: dict[Partition, Gap],
         copy: KnownCopy | None,
     ) -> None:
-        partition, offset = key[1], asked["fetch_offset"]
+        partition, offset = key[1], requested["fetch_offset"]
         damaged = routes.writer(topic, partition) is Refusal.DAMAGED
         if offset < 0 or damaged:
             self._refuse(key, Refusal.NO_OFFSET if offset < 0 else Refusal.DAMAGED)
             return
         gap = gaps.get(key)
-        if gap is not None and gap.asked != offset:
+        if gap is not None and gap.offset != offset:
             del gaps[key]
             gap = None
         extents = topic.extents(partition)
-        place = locate(extents, offset if gap is None else gap.resume)
+        place = locate(extents, offset if gap is None else gap.next_offset)
         extent = place.extent
         physical = extent.base if isinstance(place, Hole) else place.physical
-        if copy is not None and self._in_copy(key, asked, copy, place, routes):
+        if copy is not None and self._in_copy(key, requested, copy, place, routes):
             return
         closed, crosses = extent.end is not None, topic.crosses(partition)
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
@@ -177,17 +178,19 @@ class FetchPlan:
                 self._refuse(key, Refusal.NO_LEADER)
             return
         if hidden:
-            self.closed.add(lane)
+            self.examined_lanes.add(lane)
         elif here is None:
             self._away.add(key)
         self.both = self.both or (crosses and not closed)
         follows = offset <= extent.start and any(older.start < extent.start and not older.ignored for older in extents)
         opens = follows and (gap is None or not gap.sure)
         self.reads[key] = PartitionRead(extent, offset, physical, closed and crosses, hidden, len(extents) == 1, opens)
-        entry = {**asked, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+        entry = {**requested, "fetch_offset": physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
         self._asks[key] = lane, entry
 
-    def _in_copy(self, key: Partition, asked: Message, copy: KnownCopy, place: Place | Hole, routes: Routes) -> bool:
+    def _in_copy(
+        self, key: Partition, requested: Message, copy: KnownCopy, place: Location | Hole, routes: Routes
+    ) -> bool:
         """Plans a read from the copy of a mirror, if the copy can answer for the offset."""
         within = place.extent
         offset = within.start if isinstance(place, Hole) else within.extrapolate(place.physical)
@@ -196,9 +199,9 @@ class FetchPlan:
             lane = routes.leader(copy.cluster, *key)
             if lane is None:
                 return False
-            self.closed.add(lane)
+            self.examined_lanes.add(lane)
             self.copies[key] = CopyRead(copy.mirror, copy.cluster, within, found.extents, copy.end)
-            entry = {**asked, "fetch_offset": found.physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
+            entry = {**requested, "fetch_offset": found.physical, "current_leader_epoch": -1, "last_fetched_epoch": -1}
             self._asks[key] = lane, entry
         elif found is None or not (copy.level or routes.leader(within.cluster, *key) is None):
             return False
@@ -207,7 +210,7 @@ class FetchPlan:
         return True
 
     @property
-    def live(self) -> bool:
+    def reads_a_growing_log(self) -> bool:
         """True if it reads a log that is being written."""
         return any(
             (read := self.reads.get(key)) is None or read.extent.end is None or read.ahead
@@ -282,8 +285,8 @@ def merge(
     for lane, answer in answers.items():
         if answer is None:
             stale.add(lane.cluster)
-            asked = ((name, entry["partition"]) for name, entries in plan.parts[lane].items() for entry in entries)
-            plan.doubted += [key for key in asked if key in plan.copies]
+            keys = ((name, entry["partition"]) for name, entries in plan.parts[lane].items() for entry in entries)
+            plan.doubted += [key for key in keys if key in plan.copies]
             continue
         throttle_ms = max(throttle_ms, answer["throttle_time_ms"])
         conclusive = _conclusive(plan.parts[lane], answer)
@@ -312,9 +315,9 @@ def merge(
                 else:
                     entries[key], hollow = _translate(entry, read, key in conclusive)
                     if hollow:
-                        gaps[key] = Gap(read.asked, read.extent.end or 0)
+                        gaps[key] = Gap(read.client_offset, read.extent.end or 0)
                     elif read.opens and entry["error_code"] == ErrorCode.NONE:
-                        gaps[key] = Gap(read.asked, read.extent.to_client(read.physical), sure=True)
+                        gaps[key] = Gap(read.client_offset, read.extent.to_client(read.physical), sure=True)
     plan.undecided = undecided and not any(entry["records"] for entry in entries.values())
     topics: dict[str, list[Message]] = {}
     for key in plan.order:
@@ -329,7 +332,7 @@ def merge(
     }, stale
 
 
-def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partition]:
+def _conclusive(topics: dict[str, list[Message]], answer: Message) -> set[Partition]:
     """Partitions for which an empty answer means that there are no records: those before the first one with records.
     After it, used-up limits leave partitions empty (KIP-74). Clients ask for those first, so each has its turn.
     """
@@ -339,7 +342,7 @@ def _conclusive(asked: dict[str, list[Message]], answer: Message) -> set[Partiti
         for entry in topic["partitions"]
         if entry["records"]
     }
-    order = ((topic, entry["partition"]) for topic, entries in asked.items() for entry in entries)
+    order = ((topic, entry["partition"]) for topic, entries in topics.items() for entry in entries)
     return set(takewhile(lambda key: key not in full, order))
 
 

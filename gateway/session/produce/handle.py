@@ -70,7 +70,7 @@ class ProduceRequest(RequestHandler):
         elif crossing:
             notice(session, request, scan, judgement.local)
             session.throttling.wrote(request, scan, context.now)
-            session.exchanges.begin(
+            session.exchanges.start(
                 request, split(judgement, scan, crossing), judgement.topics, refused=judgement.refused
             )
         else:
@@ -164,7 +164,7 @@ class ProduceRequest(RequestHandler):
         notice(session, request, scan, judgement.local)
         session.throttling.wrote(request, scan, context.now)
         if scan.acks != 0 and (judgement.local or judgement.openers):
-            return session.exchanges.begin(request, _written(judgement), judgement.topics, refused=judgement.refused)
+            return session.exchanges.start(request, _written(judgement), judgement.topics, refused=judgement.refused)
         if scan.acks != 0:
             settled = None
             template = self._template(scan) if len(judgement.topics) == 1 else None

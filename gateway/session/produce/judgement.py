@@ -178,7 +178,7 @@ class ProduceJudgement:
             return extent
         if batch is not None and not topic.crosses(partition) and not order.admit_to_target(key, batch, now):
             return Refusal.ORDER
-        if batch is not None and extent.term > 0 and is_gateway_id(batch.producer_id):
+        if batch is not None and extent.writer_epoch > 0 and is_gateway_id(batch.producer_id):
             if held is not None:
                 offset = duplicate_offsets.offset(held, now)
                 if offset is Missing.NOT_YET:
@@ -191,13 +191,13 @@ class ProduceJudgement:
                 return Refusal.OUTLIVED
             # If the origin could not be asked for its last sequences, the gateway does not know which batch has to come
             # first.
-            asked = sequences is not None and sequences.terms.get(partition) == extent.term
-            if asked and shared.writer_epochs.watched(key, extent.term, batch.producer_id, now):
+            must_open = sequences is not None and sequences.terms.get(partition) == extent.writer_epoch
+            if must_open and shared.writer_epochs.watched(key, extent.writer_epoch, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
                     self.session.context.emit(Inquire(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
-                self.openers[key] = (extent.term, batch.producer_id)
-            rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.term))
+                self.openers[key] = (extent.writer_epoch, batch.producer_id)
+            rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.writer_epoch))
         if extent.shift:
             self.shifts[key] = extent.shift
         return None

@@ -115,8 +115,8 @@ class LongProduce:
         header = read_request_header(frame, 4, len(frame))
         assert header is not None
         part = Request(header, frame, 0, len(frame), whole.limits)
-        found = _scanned(part)
-        return ProducePart(part, found, batch_of_each(part, found))
+        produce_scan = _scanned(part)
+        return ProducePart(part, produce_scan, batch_of_each(part, produce_scan))
 
 
 def _scanned(request: Request) -> ProduceScan:
@@ -162,7 +162,7 @@ class LongProduceRequest(RequestHandler):
         session, request = self.session, self.request
         session.intake.preparing = request
         session.intake.count_held(request.end - request.start)
-        session.exchanges.begin(request, self._go(), self._long.topics, refused=self.refused)
+        session.exchanges.start(request, self._go(), self._long.topics, refused=self.refused)
 
     def _go(self) -> Exchange:
         session, long = self.session, self._long

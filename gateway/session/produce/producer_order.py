@@ -9,7 +9,7 @@ the target, or crosses the cut while the earlier one is resent after a refusal.
 
 Invariant: after a refused batch, the next forwarded batch of its producer for that partition is the refused one, or an
 earlier one. The rule ends `FORGET_S` after its client last heard of the refusal: it has gone elsewhere. (As long as the
-answer waits behind late ones, the client goes on sending later batches.) Batches that were refused because they had to
+answer waits for late ones, the client goes on sending later batches.) Batches that were refused because they had to
 wait for that one are then waited for in their turn. The rule ends at once when the client hears that a later batch is
 written: it then takes the refused one for written, too.
 
@@ -97,14 +97,18 @@ class ProducerOrder:
         ):  # no topic has such a name, and 100,000 of them fill the memory
             return None
         place, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
-        known = _kept(self.waited_for.get(place, []), now)
-        if known and known[0].epoch > epoch:
+        batches = _kept(self.waited_for.get(place, []), now)
+        if batches and batches[0].epoch > epoch:
             return None
-        waited_for = [one for one in known if one.epoch == epoch and one.sequence != sequence]
+        waited_for = [
+            refused_batch
+            for refused_batch in batches
+            if refused_batch.epoch == epoch and refused_batch.sequence != sequence
+        ]
         if len(waited_for) >= MAX_WAITED_FOR:
             del waited_for[1]  # the client has the latest ones in flight now
         refused = RefusedBatch(epoch, sequence, now + UNTOLD_S)
-        waited_for.insert(sum(at_or_before(one.sequence, sequence) for one in waited_for), refused)
+        waited_for.insert(sum(at_or_before(refused_batch.sequence, sequence) for refused_batch in waited_for), refused)
         self._wait_for(place, waited_for)
         if len(self.waited_for) > MAX_REMEMBERED:
             self._wait_for(next(iter(self.waited_for)), [])  # the least recent one
@@ -114,8 +118,8 @@ class ProducerOrder:
 
     def delivered(self, refused: Iterable[RefusedBatch], now: float) -> None:
         """The client knows of the refusals, or retries because its connection ends."""
-        for one in refused:
-            one.until = now + FORGET_S
+        for batch in refused:
+            batch.until = now + FORGET_S
 
     def admit(self, key: Key, batch: Batch, now: float) -> bool:
         """True if a batch may go on; the caller forwards it, or refuses it again. False: an earlier one has to come
@@ -130,9 +134,9 @@ class ProducerOrder:
     def waits(self, key: Key, batch: Batch, now: float) -> bool:
         """True if an earlier batch has to come first."""
         place = (key, batch.producer_id)
-        if place not in self.waited_for or not _ordered(batch) or not (known := self._known(place, now)):
+        if place not in self.waited_for or not _ordered(batch) or not (batches := self._known(place, now)):
             return False
-        return batch.producer_epoch == known[0].epoch and not at_or_before(batch.base_sequence, known[0].sequence)
+        return batch.producer_epoch == batches[0].epoch and not at_or_before(batch.base_sequence, batches[0].sequence)
 
     def taken(self, key: Key, batch: Batch) -> None:
         """A client hears that a batch is written. Earlier ones then count as written, too, even if a broker reported a
@@ -142,11 +146,18 @@ class ProducerOrder:
     def _stop_waiting(self, key: Key, batch: Batch) -> None:
         """Stops waiting for the batch and for all earlier ones."""
         place, epoch = (key, batch.producer_id), batch.producer_epoch
-        known = self.waited_for.get(place)
+        batches = self.waited_for.get(place)
         # A batch of an older epoch is for its broker to refuse: the awaited ones are still to come.
-        if known and epoch >= known[0].epoch and _ordered(batch):
+        if batches and epoch >= batches[0].epoch and _ordered(batch):
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
-            self._wait_for(place, [one for one in known if one.epoch == epoch and not at_or_before(one.sequence, last)])
+            self._wait_for(
+                place,
+                [
+                    refused_batch
+                    for refused_batch in batches
+                    if refused_batch.epoch == epoch and not at_or_before(refused_batch.sequence, last)
+                ],
+            )
 
     def _known(self, place: tuple[Key, int], now: float) -> list[RefusedBatch]:
         """Batches of a producer that are waited for; drops expired ones."""
@@ -157,12 +168,12 @@ class ProducerOrder:
         return refused
 
     def _wait_for(self, place: tuple[Key, int], refused: list[RefusedBatch]) -> None:
-        topic, known = place[0][0], self.waited_for.pop(place, None)
+        topic, batches = place[0][0], self.waited_for.pop(place, None)
         if refused:
             self._waiting.add(self)
-            self.topics[topic] += known is None
+            self.topics[topic] += batches is None
             self.waited_for[place] = refused
-        elif known is not None:
+        elif batches is not None:
             self.topics[topic] -= 1
             if not self.topics[topic]:
                 del self.topics[topic]
@@ -277,4 +288,4 @@ def _ordered(batch: Batch) -> bool:
 
 
 def _kept(refused: list[RefusedBatch], now: float) -> list[RefusedBatch]:
-    return [one for one in refused if now <= one.until]
+    return [batch for batch in refused if now <= batch.until]

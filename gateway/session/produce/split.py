@@ -28,7 +28,7 @@ from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model import Extent
-from ha_core.model.extent import identity, live
+from ha_core.model.extent import identity, open_extent
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode
 from ha_core.wire.codes import RETRIABLE
@@ -96,7 +96,7 @@ def dispose(
     # A transaction ends in the cluster that it began in: batches above the cut are refused until it is aborted.
     if not lease or topic.fence is not None or sent.in_transaction or extents[-2:-1] != (stay,):
         return Disposition.REFUSED
-    return live(extents)
+    return open_extent(extents)
 
 
 PROPOSED_HOLD_S = 5.0
@@ -106,7 +106,7 @@ AGAIN_S = 0.1
 """Interval for finding the target's leader if it is unknown or has changed. The client gets no error: a producer
 without idempotence would write a second time the records that the target may have appended."""
 _LANE = 1
-"""A connection of its own: on the client's read connection to the target, the answer to a write could queue behind one
+"""A connection of its own: on the client's read connection to the target, the answer to a write could come after one
 that has to wait for it."""
 _ALL = -1
 """acks: all in-sync replicas. An answer that a leader change could revoke would move the cut."""
@@ -313,7 +313,7 @@ class _Targets:
             sent = self.open_writes[name, partition]
             records = bytearray(sent.records)
             if is_gateway_id(sent.batch.producer_id):
-                rewrite_producer_id(records, 0, upstream_id(sent.batch.producer_id, target.term))
+                rewrite_producer_id(records, 0, upstream_id(sent.batch.producer_id, target.writer_epoch))
             topics.setdefault(name, []).append({"index": partition, "records": bytes(records)})
         data = [{"name": name.decode(), "partition_data": partitions} for name, partitions in topics.items()]
         body = {"transactional_id": None, "acks": _ALL, "timeout_ms": self.timeout_ms, "topic_data": data}
@@ -328,7 +328,7 @@ class _Targets:
             self._refuse(key, Refusal.CROSSING if retriable else error)
             self.session.context.emit(Refresh())
             return
-        self.session.context.shared.writer_epochs.opened(key, target.term, producer_id)
+        self.session.context.shared.writer_epochs.opened(key, target.writer_epoch, producer_id)
         offset = UNKNOWN_OFFSET if answered["base_offset"] < 0 else target.extrapolate(answered["base_offset"])
         unknown = offset < 0 <= producer_id
         error = ErrorCode.DUPLICATE_SEQUENCE_NUMBER if unknown else ErrorCode.NONE

@@ -72,28 +72,28 @@ class WriterEpochs:
                 crossed = None
             for partition, extents in topic.partitions.items():
                 key = (name, partition)
-                term = extents[-1].term
-                if self._began.get(key, (-1, 0.0))[0] != term:
-                    self._began[key] = (term, now)
+                writer_epoch = extents[-1].writer_epoch
+                if self._began.get(key, (-1, 0.0))[0] != writer_epoch:
+                    self._began[key] = (writer_epoch, now)
                     self._opened.pop(key, None)
                 elif crossed is not None and crossed.crosses(partition):
-                    self._began[key] = (term, now)
+                    self._began[key] = (writer_epoch, now)
 
-    def watched(self, key: Key, term: int, producer_id: int, now: float) -> bool:
+    def watched(self, key: Key, writer_epoch: int, producer_id: int, now: float) -> bool:
         """True if the producer has yet to open the writer epoch, as far as this gateway knows."""
         self.catch_up(key[0])
         began = self._began.get(key)
-        if began is None or began[0] != term:
+        if began is None or began[0] != writer_epoch:
             return False
         if now - began[1] > WINDOW_S:
             self._opened.pop(key, None)
             return False
         return producer_id not in self._opened.get(key, ())
 
-    def opened(self, key: Key, term: int, producer_id: int) -> None:
+    def opened(self, key: Key, writer_epoch: int, producer_id: int) -> None:
         """The target has appended a batch of the producer."""
         self.catch_up(key[0])
-        if self._began.get(key, (-1, 0.0))[0] == term:
+        if self._began.get(key, (-1, 0.0))[0] == writer_epoch:
             self._opened.setdefault(key, set()).add(producer_id)
 
 
@@ -101,11 +101,11 @@ def changed_topics(before: View | None, after: View) -> list[str]:
     """Topics of a view that have changed. Iterates over all of them."""
     if before is None:
         return list(after.topics)
-    known = before.topics
+    topics = before.topics
     return [
         name
         for name, topic in after.topics.items()
-        if (then := known.get(name)) is not topic and (then is None or then != topic)
+        if (then := topics.get(name)) is not topic and (then is None or then != topic)
     ]
 
 

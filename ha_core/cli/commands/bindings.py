@@ -105,8 +105,8 @@ def list_usage(session: CommandRun, users: _Users = None) -> CommandResult:
 @command("usage wide", "Users with many topics, or with topics that many users share: a switch moves them all.")
 def list_wide(session: CommandRun) -> CommandResult:
     store = session.environment.store
-    wide = [one for one in widths(store.load(), store.usage()) if one.wide]
-    document = {"users": [{**one._asdict(), "wide": one.wide} for one in wide]}
+    wide = [width for width in widths(store.load(), store.usage()) if width.wide]
+    document = {"users": [{**width._asdict(), "wide": width.wide} for width in wide]}
     return CommandResult(document, wide_users_page(wide))
 
 
@@ -139,7 +139,7 @@ def forget(
     dry_run: DryRun = False,
 ) -> CommandResult:
     withdrawn = forget_usage(session.environment, user, topic or (), group or (), instance, recent, dry_run)
-    rows = [(one.what, one.name, one.use.instance) for one in withdrawn]
+    rows = [(sighting.what, sighting.name, sighting.use.instance) for sighting in withdrawn]
     forgotten = [{"what": what, "name": name, "instance": of} for what, name, of in rows]
     return CommandResult(
         {"user": user, "forgotten": forgotten, "dry_run": dry_run}, forgotten_page(user, rows, dry_run)

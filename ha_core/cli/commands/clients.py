@@ -16,7 +16,7 @@ from ha_core.plan.preflight.clients import defects_of
 from ha_core.present.clients import connections_page, explanations_page
 
 if TYPE_CHECKING:
-    from ha_core.operations.engine.gateway_queries import Said
+    from ha_core.operations.engine.gateway_queries import GatewayReply
 
 _Gateway = Annotated[str | None, option("Ask only this gateway, by its id.")]
 
@@ -43,14 +43,20 @@ def connections(
     fields = {field: value for field, value in filters if value is not None}
     replies = _ask(session, "/connections", {**fields, "limit": str(limit)}, gateway)
     rows = [
-        {"gateway": one.gateway, **row, **_clusters(row), "defects": defects_of(row.get("software")), "own": _own(row)}
-        for one in replies
-        if one.answer is not None
-        for row in one.answer["connections"]
+        {
+            "gateway": reply.gateway,
+            **row,
+            **_clusters(row),
+            "defects": defects_of(row.get("software")),
+            "own": _own(row),
+        }
+        for reply in replies
+        if reply.answer is not None
+        for row in reply.answer["connections"]
     ]
-    totals = {one.gateway: one.answer["total"] for one in replies if one.answer is not None}
+    totals = {reply.gateway: reply.answer["total"] for reply in replies if reply.answer is not None}
     shared = tuple(shared_ids(row for row in rows if in_use(row) and not row["own"]))
-    shared_json = [one._asdict() for one in shared]
+    shared_json = [shared_id._asdict() for shared_id in shared]
     document = {"connections": rows, "totals": totals, "shared_ids": shared_json, "unanswered": _unanswered(replies)}
     page = connections_page(rows, totals, _unanswered(replies), own or bool(fields), shared)
     return CommandResult(document, page, _code(replies))
@@ -70,13 +76,13 @@ def explain(
         raise RefusedError(f"{user} {name}: give a user, and a topic's name or group:NAME.")
     fields = {"user": user, "instance": instance, "address": address, kind or "topic": named}
     replies = _ask(session, "/explain", fields, gateway)
-    answers = [answer for one in replies if one.answer is not None for answer in _each(one.answer)]
+    answers = [answer for reply in replies if reply.answer is not None for answer in _each(reply.answer)]
     agree = len({*map(_outcome, answers)}) <= 1
     document = {"agree": agree, "explanations": answers, "unanswered": _unanswered(replies)}
     return CommandResult(document, explanations_page(answers, agree, _unanswered(replies)), _code(replies))
 
 
-def _ask(session: CommandRun, path: str, fields: Mapping[str, str], gateway: str | None) -> list[Said]:
+def _ask(session: CommandRun, path: str, fields: Mapping[str, str], gateway: str | None) -> list[GatewayReply]:
     # It imports an HTTP client, which no other command needs.
     from ha_core.operations.engine.gateway_queries import ask_gateways
 
@@ -113,14 +119,14 @@ def _own(row: Mapping[str, Any]) -> bool:
     return str(row.get("software") or "").startswith("switchyard/")
 
 
-def _unanswered(replies: Sequence[Said]) -> dict[str, str]:
+def _unanswered(replies: Sequence[GatewayReply]) -> dict[str, str]:
     """Gateway, or one of its workers → error."""
     errors = {one.gateway: one.error for one in replies if one.answer is None}
-    for one in replies:
-        if one.answer is not None:
-            errors |= one.answer.get("unanswered", {})
+    for reply in replies:
+        if reply.answer is not None:
+            errors |= reply.answer.get("unanswered", {})
     return errors
 
 
-def _code(replies: Sequence[Said]) -> int:
-    return SUCCESS if any(one.answer is not None for one in replies) else OUT_OF_REACH
+def _code(replies: Sequence[GatewayReply]) -> int:
+    return SUCCESS if any(reply.answer is not None for reply in replies) else OUT_OF_REACH

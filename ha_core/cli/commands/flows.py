@@ -38,7 +38,7 @@ def check(
     columns = ("flow", "topics", "copies are named", "begins", "records", "checkpoints", "group offsets")
     lines = [Marked(f"{remark.place}{remark.text}", "warning") for remark in found.remarks]
     document = {
-        "clusters": {one.alias: list(one.bootstrap) for one in found.clusters},
+        "clusters": {cluster.alias: list(cluster.bootstrap) for cluster in found.clusters},
         "flows": [dict(zip(columns, row, strict=True)) for row in rows],
         "remarks": [remark._asdict() for remark in found.remarks],
     }

@@ -113,9 +113,11 @@ def show(
     session: CommandRun,
     running: Annotated[bool, option("Only those that are crossing.", "--running")] = False,
 ) -> CommandResult:
-    found = migrations(session.environment, running)
+    topic_migrations = migrations(session.environment, running)
     nothing = "no topic crosses over" if running else "no topic was ever moved"
-    return CommandResult({"migrations": found}, migrations_page(found) if found else [nothing])
+    return CommandResult(
+        {"migrations": topic_migrations}, migrations_page(topic_migrations) if topic_migrations else [nothing]
+    )
 
 
 @command("settle", "End the crossings that have reached their cuts; continue interrupted ones.")

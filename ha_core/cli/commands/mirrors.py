@@ -74,11 +74,11 @@ def limit(
     target: OneOfSeveral = "",
     dry_run: DryRun = False,
 ) -> CommandResult:
-    found = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason, dry_run)
-    if found.report is None:
-        return CommandResult(found, [found.words])
-    session.out.progress(found.words)
-    return of_report(found.report)
+    result = throttle(session.environment, topics, target, limit_of(max_bytes_s), reason, dry_run)
+    if result.report is None:
+        return CommandResult(result, [result.words])
+    session.out.progress(result.words)
+    return of_report(result.report)
 
 
 @command("mirror unlink", "Stop copying topics. The copies stay, or are deleted.")
@@ -92,10 +92,10 @@ def end(
     yes: Yes = False,
 ) -> CommandResult:
     if dry_run:
-        found = judged(session.environment, topics, target, delete_copy)
-        named = listed(mirror.key for mirror in found.mirrors)
-        gone = f", and delete the copies of {listed(found.topic_ids)}" if found.topic_ids else ""
-        document = {"mirrors": found.mirrors, "deletes": sorted(found.topic_ids), "result": "planned"}
+        mirrors_to_end = judged(session.environment, topics, target, delete_copy)
+        named = listed(mirror.key for mirror in mirrors_to_end.mirrors)
+        gone = f", and delete the copies of {listed(mirrors_to_end.topic_ids)}" if mirrors_to_end.topic_ids else ""
+        document = {"mirrors": mirrors_to_end.mirrors, "deletes": sorted(mirrors_to_end.topic_ids), "result": "planned"}
         return CommandResult(document, [f"would end {named}{gone}"])
     end_interrupted(session.environment, "unlink")
     further = ", and delete the copies" if delete_copy else ""
@@ -144,8 +144,8 @@ def sync(
     target: OneOfSeveral = "",
     dry_run: DryRun = False,
 ) -> CommandResult:
-    found = sync_mirrors(session.environment, topics or (), target, dry_run)
-    return CommandResult(found, synced_page(found), ATTENTION if found.stops else SUCCESS)
+    syncs = sync_mirrors(session.environment, topics or (), target, dry_run)
+    return CommandResult(syncs, synced_page(syncs), ATTENTION if syncs.stops else SUCCESS)
 
 
 @command("mirrors", "Topics that are copied, their lag per partition, and differences from the source.")
@@ -156,15 +156,15 @@ def show(
     if picture is not None and picture.suffix not in {".svg", ".html"}:
         raise RefusedError(f"A picture {picture}: end its name with .svg or .html.")
     environment = session.environment
-    found = mirrors_now(environment)
-    looks = synced(environment, found.mirrors)
-    below = [*below_mirrors(found, [*left_behind(environment)], looks, environment.age_s)]
-    page = [*mirrors_page(found), *below]
+    mirrors = mirrors_now(environment)
+    looks = synced(environment, mirrors.mirrors)
+    below = [*below_mirrors(mirrors, [*left_behind(environment)], looks, environment.age_s)]
+    page = [*mirrors_page(mirrors), *below]
     if picture is not None:
         now = environment.now()
-        picture.write_text(svg(found, now) if picture.suffix == ".svg" else document(found, below, now))
+        picture.write_text(svg(mirrors, now) if picture.suffix == ".svg" else document(mirrors, below, now))
         page.append(f"picture: {picture.resolve()}")
-    return CommandResult(found.rows, page)  # `status` has the totals and further findings
+    return CommandResult(mirrors.rows, page)  # `status` has the totals and further findings
 
 
 @command(
@@ -179,5 +179,5 @@ def verify(
     seed: Annotated[int | None, option("Seed of the sample. Default: a new one each time.")] = None,
 ) -> CommandResult:
     by = secrets.randbits(31) if seed is None else seed
-    found = compare_mirrors(session.environment, topics, target, share if sample else 1.0, by)
-    return CommandResult(found, compared_page(found), SUCCESS if found.equal else ATTENTION)
+    comparison = compare_mirrors(session.environment, topics, target, share if sample else 1.0, by)
+    return CommandResult(comparison, compared_page(comparison), SUCCESS if comparison.equal else ATTENTION)

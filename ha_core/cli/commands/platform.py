@@ -73,10 +73,10 @@ def reload(
     kind: Annotated[str, Argument(metavar="KIND", help="users, rules or settings")],
     gateway: Annotated[str | None, option("Only this gateway.", metavar="GATEWAY")] = None,
 ) -> CommandResult:
-    asked = ask_reload(session.environment, kind, gateway)
-    if not asked:
+    gateways = ask_reload(session.environment, kind, gateway)
+    if not gateways:
         return CommandResult({"asked": []}, [f"No gateway follows {kind} of the platform."])
-    return CommandResult({"asked": asked}, [f"Asked to reload all {kind}: {', '.join(asked)}."])
+    return CommandResult({"asked": gateways}, [f"Asked to reload all {kind}: {', '.join(gateways)}."])
 
 
 @command("platform list", "List the entries of a kind.")

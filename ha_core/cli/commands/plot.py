@@ -60,7 +60,7 @@ def approaches_of(operation: MigrateOperation, entries: Iterable[HistoryEntry]) 
     that was lowered under a fence, because its log would not have reached it, is drawn at its final offset. Cuts that
     an executor proposed but died before recording come from the operation's document."""
     reached = operation.evidence.cuts if operation.evidence.opened else {}
-    cuts = {(topic, one.partition): one.start for topic, these in reached.items() for one in these}
+    cuts = {(topic, cut.partition): cut.start for topic, these in reached.items() for cut in these}
     ends: dict[tuple[str, int], list[tuple[float, int]]] = {}
     for entry in entries:
         cuts.update(_rows(entry, "cuts"))
@@ -76,9 +76,9 @@ def draw(operation: MigrateOperation, approaches: Iterable[Approach], entries: I
     drawn = figure(9, 5.5)
     axes = drawn.subplots()
     lines = list(approaches)
-    for number, one in enumerate(lines):
-        times, beyond = [at_s for at_s, _ in one.ends], [end - one.cut for _, end in one.ends]
-        name = f"{one.topic}-{one.partition}, cut {one.cut:,}"
+    for number, approach in enumerate(lines):
+        times, beyond = [at_s for at_s, _ in approach.ends], [end - approach.cut for _, end in approach.ends]
+        name = f"{approach.topic}-{approach.partition}, cut {approach.cut:,}"
         axes.plot(times, beyond, marker="o", markersize=4, color=COLOURS[number % len(COLOURS)], label=name)
     axes.axhline(0, color=INK, linewidth=1, linestyle=(0, (6, 3)))
     steps = [entry for entry in entries if entry.outcome == "done" and entry.step in {"open", "settle", "finish"}]

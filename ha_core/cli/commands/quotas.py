@@ -52,9 +52,10 @@ class LimitOptions(OptionGroup):
 def list_quotas(session: CommandRun, user: User = None) -> CommandResult:
     store = session.environment.store
     found = store.quotas()
-    known = store.load().bindings if any(one.entity is None for one in found.readable.values()) else {}
+    bindings = store.load().bindings if any(quota.entity is None for quota in found.readable.values()) else {}
     quotas = [
-        (named(one.name, known) if one.entity is None else one.entity, one.limits) for one in found.readable.values()
+        (named(quota.name, bindings) if quota.entity is None else quota.entity, quota.limits)
+        for quota in found.readable.values()
     ]
     shown = [_line(entity, limits) for entity, limits in quotas if user in (None, entity.user)]
     shown.sort(key=lambda line: (line.user or "", line.topic or "", line.instance or ""))

@@ -94,17 +94,17 @@ def topics(session: CommandRun) -> CommandResult:
 
 @command("group", "A group's committed offsets, its lag, and the cluster of its next record.")
 def group(session: CommandRun, name: Annotated[str, Argument(metavar="GROUP")]) -> CommandResult:
-    found = lag_of(session.environment, name)
-    return CommandResult(found, group_page(found))
+    lag = lag_of(session.environment, name)
+    return CommandResult(lag, group_page(lag))
 
 
 @command("groups", "All groups of all clusters with their lag.")
 def groups(session: CommandRun) -> CommandResult:
     view = session.environment.store.load()
     look = look_at_groups(session.environment, view)
-    found = lags(session.environment, view, look)
-    document = {"groups": found, "unasked": dict(look.why)}
-    return CommandResult(document, groups_page(found, look.why))
+    group_lags = lags(session.environment, view, look)
+    document = {"groups": group_lags, "unasked": dict(look.why)}
+    return CommandResult(document, groups_page(group_lags, look.why))
 
 
 @command("facts record", "Record facts of the clusters now: topics' settings and log ends, groups' commits.")

@@ -123,7 +123,7 @@ def _bar(extents: Sequence[Extent], style: Mapping[str, tuple[str, str]]) -> Tex
 def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
     end = "…" if extent.end is None else str(extent.end)
     words = Text(extent.cluster, style=style[extent.cluster][0])
-    words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.term}", style="default")
+    words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.writer_epoch}", style="default")
     if extent.ignored:
         words.append(" skipped by readers", style="dim")
     if extent.found_end is not None and extent.end is not None and extent.found_end > extent.end:

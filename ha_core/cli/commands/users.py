@@ -64,11 +64,11 @@ def set_user(
     from ha_core.platform.changing import put
 
     registry = write.opened(session)
-    found = registry.read.get("users", user)
-    assert found.entry is not None  # `get` returns live entries only
+    stored_entry = registry.read.get("users", user)
+    assert stored_entry.entry is not None  # `get` returns live entries only
     state = {} if disabled is None else {"disabled": disabled}
-    made = found.entry.read(found.entry.fields() | fields.given() | state)
-    return write.made(session, registry, [put(made, found.version if write.version is None else write.version)])
+    made = stored_entry.entry.read(stored_entry.entry.fields() | fields.given() | state)
+    return write.made(session, registry, [put(made, stored_entry.version if write.version is None else write.version)])
 
 
 @command("users password", "Set a password: from a file, from standard input, or from a prompt.")

@@ -38,7 +38,7 @@ class CommitOutcome(Enum):
     THERE = "the main part is of this time, or of a later one"
     COMMITTED = "the main part is of this time from now on"
     NOTHING_READ = "nothing was read yet"
-    BEHIND = "it was not read so far yet"
+    NOT_READ_YET = "it was not read so far yet"
     AHEAD = "versions that were replaced before they were read are unknown: a later time is waited for"
     REFUSED = "the content read differs from the agreed one"
 
@@ -89,7 +89,7 @@ class Cache:
         """The time after which the source is asked for changes next."""
         return self._reading.through_us
 
-    def take(self, changes: Changes, after_us: int, limit: int) -> bool:
+    def accept(self, changes: Changes, after_us: int, limit: int) -> bool:
         """Take the source's answer to a question for `limit` rows after `after_us`; returns whether to ask on at once.
 
         :raises DataCacheError: nothing of it was taken.
@@ -163,7 +163,7 @@ class Cache:
             return CommitOutcome.NOTHING_READ
         if not held.can_tell(commit.at_us):
             if commit.at_us > held.through_us:
-                return CommitOutcome.BEHIND
+                return CommitOutcome.NOT_READ_YET
             return CommitOutcome.REFUSED if commit.at_us == self.refused else CommitOutcome.AHEAD
         if held.fingerprint_at(commit.at_us) != commit.fingerprint:
             if self.refused != commit.at_us and self._fresh is None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial
 from typing import Any
 
-from ha_core.kafka.brokers import by_topic
+from ha_core.kafka.brokers import topic_entries
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
@@ -213,7 +213,7 @@ class Appending:
             "transactional_id": None,
             "acks": -1,
             "timeout_ms": _TIMEOUT_MS,
-            "topic_data": by_topic(entries, "partition_data"),
+            "topic_data": topic_entries(entries, "partition_data"),
         }
         return self._connections.send(line, ApiKey.PRODUCE, message, _PRODUCE, then, now + _ANSWER_S)
 

@@ -83,7 +83,7 @@ class Connections:
         line: Line,
         api: ApiKey,
         message: Mapping[str, Any],
-        most: int,
+        max_version: int,
         then: Callable[[Answer], None],
         until: float,
     ) -> bool:
@@ -94,7 +94,7 @@ class Connections:
         connection = self._open[line]
         connection.waiting.append((then, until))
         try:
-            connection.stream.send(api, message, most)
+            connection.stream.send(api, message, max_version)
         except (KafkaAdminError, WireError) as error:
             self._lose(connection, str(error))
             return False

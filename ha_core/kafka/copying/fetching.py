@@ -75,7 +75,7 @@ class Fetching:
     """
     :param stop: stops a partition for good, for a reason.
     :param refuse: suspends a partition until the account may read it.
-    :param take: receives the intents to note for a partition.
+    :param on_records: receives the intents to note for a partition.
     """
 
     def __init__(
@@ -86,14 +86,14 @@ class Fetching:
         throttle: Throttle,
         stop: Callable[[CopyLane, str], None],
         refuse: Callable[[CopyLane, str], None],
-        take: Callable[[CopyLane, list[Intent]], None],
+        on_records: Callable[[CopyLane, list[Intent]], None],
         clock: Callable[[], float],
         standstill: Standstill,
         buffer_bytes: int,
     ) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
         self._source, self._connections, self._beside = source, connections, beside
-        self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, take, clock
+        self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, on_records, clock
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
         """In order of service, the most recently served partition at the end."""
@@ -147,11 +147,11 @@ class Fetching:
         for line, lanes in wanted.items():
             # Some lanes may have lost their leader with the other connection to it.
             there = [lane for lane in lanes if lane.leader is not None]
-            least, most = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
+            least, max_bytes = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
             if there and free >= least and self._connections.ready(line, now):
-                most = min(most, free)
-                free -= most
-                self._fetch(line, there, max(min(most // len(there), room // 2), _PARTITION_BYTES), most, now)
+                max_bytes = min(max_bytes, free)
+                free -= max_bytes
+                self._fetch(line, there, max(min(max_bytes // len(there), room // 2), _PARTITION_BYTES), max_bytes, now)
         may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
@@ -217,7 +217,7 @@ class Fetching:
 
     # Records
 
-    def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, most: int, now: float) -> None:
+    def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, max_bytes: int, now: float) -> None:
         topics: dict[str, dict[str, Any]] = {}
         for lane in lanes:
             name, partition = lane.key
@@ -238,14 +238,14 @@ class Fetching:
         message = {
             "max_wait_ms": _IDLE_WAIT_MS if line.channel is ConnectionUse.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
-            "max_bytes": max(fitting(most) - _HEAD_BYTES * len(lanes), most // 2),
+            "max_bytes": max(fitting(max_bytes) - _HEAD_BYTES * len(lanes), max_bytes // 2),
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
         requested = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
         ids = {topic["topic_id"]: name for name, topic in topics.items()}
         without_id = _NO_ID in ids
-        self._outstanding[line] = most
+        self._outstanding[line] = max_bytes
         self._connections.send(
             line,
             ApiKey.FETCH,
@@ -378,7 +378,7 @@ class Fetching:
 
     def _ask_ends(self, now: float) -> None:
         """Asks for the ends of partitions that a limit or the target keeps from fetching. Their lag grows meanwhile."""
-        unseen = [one for one in self._lanes if one.leader is not None and now - one.seen_at >= _TIMES_EVERY_S]
+        unseen = [lane for lane in self._lanes if lane.leader is not None and now - lane.seen_at >= _TIMES_EVERY_S]
         if unseen and not self._asking_ends:
             self._asking_ends = True
             lanes = {lane.key: lane for lane in unseen}

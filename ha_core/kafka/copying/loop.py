@@ -208,9 +208,9 @@ class Copying:
         if now >= self._known_at:
             lanes = {id_: state for id_, state in self._states.items() if isinstance(state, CopyLane)}
             self._known_at = now + KNOWN_EVERY_S * (1 + len(lanes) / 1000)
-            most = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
+            max_runs = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
             now_ms = _now_ms()
-            self.known = {id_: lane.known(most, now, now_ms) for id_, lane in lanes.items()}
+            self.known = {id_: lane.known(max_runs, now, now_ms) for id_, lane in lanes.items()}
         self._entering.step(now)
         self._appending.step(now)
         self._fetching.step(now)
@@ -265,9 +265,9 @@ class Copying:
     def _begin(
         self, id_: CopyId, entered: TakenOverPartition, waited: AwaitingTakeover | RefusedByCluster, now: float
     ) -> None:
-        found = entered.found
+        takeover = entered.taken_over
         start = self._starts.get(id_, entered.source_start)
-        progress = found.progress or Progress(found.writer, start, found.end)
+        progress = takeover.progress or Progress(takeover.writer, start, takeover.end)
         lane = CopyLane(
             self._copies[id_],
             PartitionCopy(replace(progress, topics=entered.topics)),

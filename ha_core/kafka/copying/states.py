@@ -112,7 +112,7 @@ class CopyCoverage(NamedTuple):
 
     end: int
     level: bool
-    """No fault, and the copy is not far behind."""
+    """No fault, and the copy's lag is small."""
     runs: tuple[Run, ...]
     """The newest ones."""
     start: int | None = None

@@ -29,7 +29,7 @@ class NotOursError(KafkaAdminError):
 class TakenOverPartition(NamedTuple):
     """A partition that can be copied."""
 
-    found: TakenOver
+    taken_over: TakenOver
     topics: TopicIds
     source_id: str
     target_node: int
@@ -130,12 +130,12 @@ class Takeovers:
         # A final takeover is announced before its fence. A copier that fences later, after standing still since it was
         # assigned the copy, learns of it here, before it appends to a log that clients may write to by now.
         self._require_ours(copy.id)
-        found = self._target.settle(entry.fenced, notes)
-        topics = topic_ids(found.progress, entry.source_id, found.topic_id)
+        takeover = self._target.settle(entry.fenced, notes)
+        topics = topic_ids(takeover.progress, entry.source_id, takeover.topic_id)
         check_id(topics.source, entry.source_id, copy.key, self._source.cluster.name)
         target_node, log_node = (_leader(self._target, key).node for key in (copy.key, copy.log))
-        start = 0 if found.progress is not None else self._source.ends([copy.key])[copy.key].start
-        return TakenOverPartition(found, topics, entry.source_id, target_node, log_node, start)
+        start = 0 if takeover.progress is not None else self._source.ends([copy.key])[copy.key].start
+        return TakenOverPartition(takeover, topics, entry.source_id, target_node, log_node, start)
 
 
 def _leader(admin: Admin, key: Partition) -> Leadership:

@@ -74,7 +74,7 @@ class GivingUp:
                 {**loss._asdict(), "known_lost": loss.known, "most_lost": loss.most, "exact": loss.known_end is None}
                 for loss in self.losses
             ],
-            "groups": [one._asdict() for one in self.unread],
+            "groups": [group._asdict() for group in self.unread],
             "unasked": list(self.unasked),
             "pointing": list(self.pointing),
             "default": self.default,
@@ -241,10 +241,10 @@ def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:
         entry = found[loss.topic]
         entry["known_lost"] += loss.known
         entry["most_lost"] += loss.most
-        entry["extents"].append([loss.partition, loss.term, loss.start, loss.end, loss.known_end])
-    for one in plan.unread:
-        groups: dict[str, tuple[int, int, int]] = found[one.topic]["groups"]
-        if one.group in groups or len(groups) < MAX_GROUPS:
-            partitions, known, most = groups.get(one.group, (0, 0, 0))
-            groups[one.group] = (partitions + 1, known + one.known, most + one.most)
+        entry["extents"].append([loss.partition, loss.writer_epoch, loss.start, loss.end, loss.known_end])
+    for group in plan.unread:
+        groups: dict[str, tuple[int, int, int]] = found[group.topic]["groups"]
+        if group.group in groups or len(groups) < MAX_GROUPS:
+            partitions, known, most = groups.get(group.group, (0, 0, 0))
+            groups[group.group] = (partitions + 1, known + group.known, most + group.most)
     return found

@@ -21,7 +21,7 @@ class Reconciled:
 
     cluster: str
     bootstrap: str = ""
-    found: tuple[TailFound, ...] = ()
+    tails: tuple[TailFound, ...] = ()
     mirrored: tuple[str, ...] = ()
     """Topics that are mirrored to it from now on; in a dry run those that would be."""
     dry_run: bool = False
@@ -38,24 +38,24 @@ class Reconciled:
     @property
     def open(self) -> tuple[TailFound, ...]:
         """Findings that wait for an operator."""
-        return tuple(one for one in self.found if FINDINGS[one.outcome].waits_for)
+        return tuple(tail for tail in self.tails if FINDINGS[tail.outcome].waits_for)
 
     @property
     def records(self) -> int:
-        return sum(one.records or 0 for one in self.found)
+        return sum(tail.records or 0 for tail in self.tails)
 
     @property
     def needs_attention(self) -> bool:
         return bool(self.open or self.put_off or self.not_mirrored)
 
-    def fetch(self, one: TailFound) -> str:
+    def fetch(self, tail: TailFound) -> str:
         """The command that shows the records."""
-        if not one.records:
+        if not tail.records:
             return ""
         login = f"--consumer.config {LOGIN} " if self.wants_login else ""
         return (
-            f"kafka-console-consumer --bootstrap-server {self.bootstrap} {login}--topic {one.topic} --partition "
-            f"{one.partition} --offset {one.start} --isolation-level read_committed --max-messages {one.records}"
+            f"kafka-console-consumer --bootstrap-server {self.bootstrap} {login}--topic {tail.topic} --partition "
+            f"{tail.partition} --offset {tail.start} --isolation-level read_committed --max-messages {tail.records}"
         )
 
     @property
@@ -68,11 +68,11 @@ class Reconciled:
             "result": "succeeded" if not self.needs_attention else "open",
             "cluster": self.cluster,
             "records": self.records,
-            "tails": [{**one._asdict(), "deleted": one.deleted, "fetch": self.fetch(one)} for one in self.found],
+            "tails": [{**tail._asdict(), "deleted": tail.deleted, "fetch": self.fetch(tail)} for tail in self.tails],
             ("would_mirror" if self.dry_run else "mirrored"): list(self.mirrored),
             "not_mirrored": dict(self.not_mirrored),
             "put_off": list(self.put_off),
-            "compared": {topic: summary_of(one) for topic, one in self.compared.items()},
+            "compared": {topic: summary_of(comparison) for topic, comparison in self.compared.items()},
             "operations": [report.to_json() for report in self.reports],
         }
 

@@ -89,16 +89,16 @@ def reconcile(
             f"No switch has moved {listed(wrong)} from {cluster} to a copy while that was away, but it has {there}. "
             "Correct the name."
         )
-    found = Reconciled(cluster, registered.bootstrap, security=registered.security)
+    reconciled = Reconciled(cluster, registered.bootstrap, security=registered.security)
     if not tails:
-        return found
-    found.dry_run = dry_run
-    work = _Reconciling(environment, view, registered, reason, verify, found)
-    for tail in sorted(tails, key=lambda one: (one.topic, one.since)):
+        return reconciled
+    reconciled.dry_run = dry_run
+    work = _Reconciling(environment, view, registered, reason, verify, reconciled)
+    for tail in sorted(tails, key=lambda lost_tail: (lost_tail.topic, lost_tail.since)):
         try:
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
         except ClusterUnreachableError as gone:
-            earlier = listed(one.operation for one in found.reports)
+            earlier = listed(report.operation for report in reconciled.reports)
             done = f" Earlier operations stay in force: operations {earlier}." if earlier else ""
             if gone.cluster != cluster:
                 raise unchanged(_writer_away(cluster, tail.topic, gone) + done) from gone
@@ -106,7 +106,7 @@ def reconcile(
             if done:
                 raise StepFailedError(away.words + done, [away]) from gone
             raise unchanged(away.words, [away]) from gone
-    return found
+    return reconciled
 
 
 def still_away(cluster: str, topics: Iterable[str], targets: Iterable[str], why: str) -> Verdict:
@@ -155,13 +155,13 @@ class _Reconciling:
                 found = self._compare(tail, found)
         except KafkaAdminError as error:
             state: State = "away" if isinstance(error, ClusterUnreachableError) else "refuses"
-            asked = Presence(error.cluster, state, str(error))
-            if error.cluster != self._cluster.name or not asked.permits("reconcile", accept_loss):
+            presence = Presence(error.cluster, state, str(error))
+            if error.cluster != self._cluster.name or not presence.permits("reconcile", accept_loss):
                 raise
             mirror = mirror and first
             found = [TailFound.of(tail, partition, "unknown") for partition in tail.partitions] if first else found
             self._environment.say(f"{tail.topic}: continuing without a count: {error}")
-        self._into.found += tuple(found)
+        self._into.tails += tuple(found)
         whole = all(settled(one.outcome, "tail", accepted=False) for one in found)
         done = all(settled(one.outcome, "tail", accept_loss) for one in found)
         bases = self._bases(tail) if mirror and whole else None
@@ -180,10 +180,10 @@ class _Reconciling:
         """The tail as uncounted, if its loss was accepted without a count and it can be counted after all; else
         unchanged."""
         try:
-            found = [*self._look(tail)]
+            tails = [*self._look(tail)]
         except KafkaAdminError:
             return tail
-        return tail.changed(counted=None) if all(one.outcome == "counted" for one in found) else tail
+        return tail.changed(counted=None) if all(one.outcome == "counted" for one in tails) else tail
 
     def _look(self, tail: LostTail) -> Iterator[TailFound]:
         """:raises KafkaAdminError: the cluster cannot be asked."""
@@ -219,12 +219,12 @@ class _Reconciling:
         known = "" if progress is None else progress.topics.source
         return bool(known and place is not None and place.topic_id and place.topic_id != known)
 
-    def _compare(self, tail: LostTail, found: list[TailFound]) -> list[TailFound]:
+    def _compare(self, tail: LostTail, tails: list[TailFound]) -> list[TailFound]:
         """Compare below the tails as well. Only a full comparison revokes a difference that was found before.
 
         :raises KafkaAdminError: a cluster cannot be asked.
         """
-        there = {one.partition for one in found if one.outcome == "counted"}
+        there = {one.partition for one in tails if one.outcome == "counted"}
         differing = dict[int, tuple[int, str]]()
         if self._verify != "full":
             parts = tail.partitions.items()
@@ -240,7 +240,7 @@ class _Reconciling:
             else:
                 self._into.compared[tail.topic] = compared
                 differing |= {partition: first for (_, partition), first in compared.differing.items()}
-        return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in found]
+        return [one.differing(*differing[one.partition]) if one.partition in differing else one for one in tails]
 
     def _bases(self, tail: LostTail) -> dict[int, int] | None:
         """First offsets of the new writer's own records; None: the mirror cannot be reversed."""
@@ -277,10 +277,10 @@ class _Reconciling:
         cuts = {} if operation is None else {cut.partition: cut for cut in operation.evidence.cuts.get(tail.topic, ())}
         if f"{tail.topic}@{self._cluster.name}" in self._view.mirrors:
             return None, ""
-        why = moved_since(topic, tail, {partition: cut.term for partition, cut in cuts.items()})
+        why = moved_since(topic, tail, {partition: cut.writer_epoch for partition, cut in cuts.items()})
         return None if why else {partition: cuts[partition].base for partition in tail.partitions}, why
 
-    def _write(self, tail: LostTail, found: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
+    def _write(self, tail: LostTail, tails: Collection[TailFound], bases: Mapping[int, int] | None, done: bool) -> None:
         environment, name = self._environment, self._cluster.name
         with beginning(environment, "reconcile", self._reason, [f"topic:{tail.topic}"]) as journal:
             with journal.step("reconcile") as seen:
@@ -303,9 +303,9 @@ class _Reconciling:
                         expected[Mirror, new.key] = None
                     except FAILURES as error:
                         self._into.not_mirrored[tail.topic] = str(error)
-                found = [*self._with_late(found)] if linked else found
-                counted = filled(tail, found, environment.now() if done else None)
-                noted = [one.noted for one in found]
+                tails = [*self._with_late(tails)] if linked else tails
+                counted = filled(tail, tails, environment.now() if done else None)
+                noted = [one.noted for one in tails]
                 seen.update(cluster=name, topic=tail.topic, tails=noted, mirror=linked is not None)
                 if (compared := self._into.compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
@@ -315,19 +315,19 @@ class _Reconciling:
         if linked is not None:
             self._into.mirrored += (tail.topic,)
 
-    def _with_late(self, found: Iterable[TailFound]) -> Iterator[TailFound]:
+    def _with_late(self, tails: Iterable[TailFound]) -> Iterator[TailFound]:
         """Adds records that were appended past the gateways since the count: below the markers of the new copier they
         are part of the tail as well."""
-        counted = [one for one in found if one.end is not None]
+        counted = [one for one in tails if one.end is not None]
         ends = self._admin.ends([(one.topic, one.partition) for one in counted])
-        for one in counted:
-            key = one.topic, one.partition
+        for tail in counted:
+            key = tail.topic, tail.partition
             end = ends[key].log_end
-            assert one.end is not None
-            late = count(self._admin, key, one.end, end, ends[key].last_stable)
-            every = Counted(one.records or 0, one.bytes or 0, one.aborted or 0).plus(late)
-            end = end if late.records else one.end
-            yield one._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
+            assert tail.end is not None
+            late = count(self._admin, key, tail.end, end, ends[key].last_stable)
+            every = Counted(tail.records or 0, tail.bytes or 0, tail.aborted or 0).plus(late)
+            end = end if late.records else tail.end
+            yield tail._replace(records=every.records, bytes=every.bytes, aborted=every.aborted, end=end)
 
 
 def compare_below(
@@ -354,6 +354,8 @@ def compare_below(
     extent = coverage(verify, tail.key)
     ended = {p: MirrorEnd(tail.partitions[p].mirrored, bases[p]) for p in partitions}
     writer = admin_of(environment, tail.target)
-    planned = [PlannedComparison(old, cluster, writer, one) for one in plan_ended(cluster, writer, old, ended, extent)]
+    planned = [
+        PlannedComparison(old, cluster, writer, ranges) for ranges in plan_ended(cluster, writer, old, ended, extent)
+    ]
     within_s = SAMPLE_S if verify == "sample" else None
     return MirrorsCompared(extent, compare_all(environment, planned, extent.seed, within_s))

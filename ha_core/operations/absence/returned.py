@@ -24,7 +24,7 @@ from ha_core.plan.migration.aging import locked_topics
 class Returned:
     """The result of one check."""
 
-    found: tuple[Return, ...] = ()
+    returns: tuple[Return, ...] = ()
     away: Mapping[str, str] = field(default_factory=dict)
     """Cluster → why its extents could not be looked at."""
     put_off: tuple[str, ...] = ()
@@ -38,7 +38,7 @@ class Returned:
             "result": self.unaccepted[0].outcome if self.unaccepted else "succeeded",
             "returned": [
                 {**one._asdict(), "beyond": one.beyond, "missing": one.missing, "above": one.above}
-                for one in self.found
+                for one in self.returns
             ],
             "away": dict(self.away),
             "put_off": list(self.put_off),
@@ -48,7 +48,7 @@ class Returned:
     @property
     def unaccepted(self) -> tuple[Return, ...]:
         """Findings that wait for an operator, losses first."""
-        return tuple(one for outcome in ("less", "more") for one in self.found if one.outcome == outcome)
+        return tuple(one for outcome in ("less", "more") for one in self.returns if one.outcome == outcome)
 
 
 def check_origins(
@@ -73,11 +73,11 @@ def check_origins(
     wanted = [one for one in unconfirmed(view) if chosen_by(topics, one[0])]
     chosen = [topic for name, topic in view.topics.items() if serve_skipped and chosen_by(topics, name)]
     skipped = sorted(
-        {(topic.name, extent.cluster) for topic in chosen for _, extent in topic.stays() if extent.ignored}
+        {(topic.name, extent.cluster) for topic in chosen for _, extent in topic.all_extents() if extent.ignored}
     )
-    asked = {extent.cluster for _, _, extent in wanted}
-    asked |= {cluster for _, cluster in skipped}
-    present = [*environment.pool.map(partial(presence, environment, view), sorted(asked))]
+    origins = {extent.cluster for _, _, extent in wanted}
+    origins |= {cluster for _, cluster in skipped}
+    present = [*environment.pool.map(partial(presence, environment, view), sorted(origins))]
     reachable = [one.cluster for one in present if one.permits("return")]
     away = {one.cluster: one.words for one in present if one.cluster not in reachable}
     looks: list[tuple[Return, Extent]] = []
@@ -90,10 +90,10 @@ def check_origins(
             away[name] = str(error)
     # Readers must not wait for a cluster that is away.
     served = grouped((name, cluster) for name, cluster in skipped if cluster in reachable)
-    found = tuple(one for one, _ in looks)
-    newly_found = tuple(one for one, extent in looks if one.open and extent.found_end != one.found_end)
-    reports = () if dry_run else _write(environment, found, served, reason, put_off)
-    return Returned(found, away, tuple(put_off), reports, newly_found)
+    returns = tuple(look for look, _ in looks)
+    newly_found = tuple(look for look, extent in looks if look.open and extent.found_end != look.found_end)
+    reports = () if dry_run else _write(environment, returns, served, reason, put_off)
+    return Returned(returns, away, tuple(put_off), reports, newly_found)
 
 
 def _look(

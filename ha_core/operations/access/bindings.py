@@ -207,7 +207,11 @@ def _bound(bindings: UserBindings | None) -> dict[str, str]:
 
 def _warnings(differences: tuple[BindingDifference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:
     # The cluster for reads moves nothing: the reader sees the same records at the same offsets.
-    bound = (one.user for one in differences if set(_bound(one.before).items()) ^ set(_bound(one.after).items()))
+    bound = (
+        difference.user
+        for difference in differences
+        if set(_bound(difference.before).items()) ^ set(_bound(difference.after).items())
+    )
     used = map(usage.get, bound)
     return tuple(
         f"{one.user} is in use ({amount(len(one.topics), 'topic')}, {amount(len(one.groups), 'group')}): a "

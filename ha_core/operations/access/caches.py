@@ -23,14 +23,14 @@ class CacheStanding:
     :ivar cache: `users`, `rules`, `settings`.
     :ivar committed: the commit time of the newest change; empty: there is none.
     :ivar gateways: those that follow; for a gateway with workers, each worker (`gw-1.0`).
-    :ivar behind: those of them that have an older state in force.
+    :ivar lagging: those of them that serve an older state.
     :ivar cannot_read: gateway → the reason in a word, and since when.
     """
 
     cache: str
     committed: str
     gateways: tuple[str, ...]
-    behind: tuple[str, ...]
+    lagging: tuple[str, ...]
     cannot_read: dict[str, str]
 
 
@@ -44,7 +44,7 @@ def ask_reload(environment: Environment, cache: str, gateway: str | None) -> lis
     :raises RefusedError: this one does not follow.
     """
     tree = environment.store.tree
-    if not any(one.name == cache for one in statuses(tree)):
+    if not any(status.name == cache for status in statuses(tree)):
         return []
     try:
         return CacheNodes(tree, cache).ask_reload(gateway)
@@ -52,15 +52,15 @@ def ask_reload(environment: Environment, cache: str, gateway: str | None) -> lis
         raise RefusedError(f"Nothing was done: {error}.") from error
 
 
-def _standing(found: CacheStatus) -> CacheStanding:
+def _standing(status: CacheStatus) -> CacheStanding:
     return CacheStanding(
-        cache=found.name,
-        committed=_utc(found.commit_us / 1e6) if found.commit_us else "",
-        gateways=tuple(node.member.node for node in found.nodes),
-        behind=tuple(node.member.node for node in found.lagging),
+        cache=status.name,
+        committed=_utc(status.commit_us / 1e6) if status.commit_us else "",
+        gateways=tuple(node.member.node for node in status.nodes),
+        lagging=tuple(node.member.node for node in status.lagging),
         cannot_read={
             node.member.node: f"{node.published.trouble} since {_utc(node.published.trouble_since_s)}"
-            for node in found.troubled
+            for node in status.troubled
         },
     )
 
@@ -87,7 +87,10 @@ def enforced(environment: Environment, changed_us: Mapping[str, int], known: Kno
     """
     deadline = environment.monotonic() + WAIT_S
     while True:
-        live = {name: {one.id for one in workers} for name, workers in by_gateway(environment.store.gateways()).items()}
+        live = {
+            name: {gateway.id for gateway in workers}
+            for name, workers in by_gateway(environment.store.gateways()).items()
+        }
         found = {kind: _state(environment, kind, at_us, known, live) for kind, at_us in sorted(changed_us.items())}
         if all(state is None or len(state) == len(live) for state in found.values()):
             break
@@ -132,9 +135,9 @@ def _state(
             return None
         return sorted(live) if published_us >= at_us else []
     if kind == CLUSTERS:  # its publisher has waited until gateways serve it
-        changes = {one.platform_us for one in environment.store.clusters().values()}
+        changes = {cluster.platform_us for cluster in environment.store.clusters().values()}
         return sorted(live) if at_us in changes else []
-    nodes = [node for one in statuses(environment.store.tree) if one.name == kind for node in one.nodes]
+    nodes = [node for status in statuses(environment.store.tree) if status.name == kind for node in status.nodes]
     following = {node.member.node: node.published.main_us for node in nodes if known(kind, node.published.main_us)}
     if not following:
         return None

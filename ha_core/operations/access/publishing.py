@@ -52,18 +52,18 @@ class PlatformEntries:
         """Read all new changes; False if there were none. Errors of the source are raised."""
         before = self.through_us
         while True:
-            found = self._source.changes(self.through_us, _PAGE)
-            if found.through_us < self.through_us:
+            changes = self._source.changes(self.through_us, _PAGE)
+            if changes.through_us < self.through_us:
                 # Perhaps restored from a backup: everything read before is invalid.
                 self.rows, self.through_us = {}, 0
                 continue
-            for row in found.rows:
+            for row in changes.rows:
                 if row.value is None:
                     self.rows.pop(row.key, None)
                 else:
                     self.rows[row.key] = row
-            self.through_us = found.through_us
-            if len(found.rows) < _PAGE:
+            self.through_us = changes.through_us
+            if len(changes.rows) < _PAGE:
                 return self.through_us != before
 
 
@@ -97,7 +97,9 @@ class RegisteredQuotas(PlatformEntries):
             other = wanted.get(path)
             if other is not None:
                 # Users and topics have dots: an ambiguous name means the user with the longest name.
-                entity, other_entity = sorted((entity, other[0]), key=lambda one: len(one.user or ""), reverse=True)
+                entity, other_entity = sorted(
+                    (entity, other[0]), key=lambda quota_entity: len(quota_entity.user or ""), reverse=True
+                )
                 if entity == other[0]:
                     limits = dict(other[1])
                 problems[f"{path} {other_entity}"] = (
@@ -187,11 +189,11 @@ class QuotaPublisher:
 
     def _different(self, prune: bool) -> Changes:
         assert self._followed is not None
-        found: QuotasFound = self._followed.found
+        quotas: QuotasFound = self._followed.found
         wanted, self.problems = self._registered.wanted()
         changes: Changes = []
         for path, (entity, limits) in wanted.items():
-            stored = found.readable.get(path)
+            stored = quotas.readable.get(path)
             if stored is not None and not stored.published and stored.entity not in (None, entity) and not prune:
                 self.problems[path] = (
                     f"the quota for {entity} is not in force: one for {stored.entity} has its name, and is not the "
@@ -199,7 +201,7 @@ class QuotaPublisher:
                 )
             elif (
                 stored is None
-                or path in found.unreadable
+                or path in quotas.unreadable
                 or not stored.published
                 or (stored.entity, stored.limits) != (entity, limits)
             ):
@@ -207,7 +209,7 @@ class QuotaPublisher:
         kept = wanted.keys() | self.problems.keys()
         changes += [
             (QuotaEntity(instance=stored.name) if stored.entity is None else stored.entity, {})
-            for path, stored in found.readable.items()
+            for path, stored in quotas.readable.items()
             if path not in kept and (stored.published or prune)
         ]
         return changes
@@ -276,19 +278,23 @@ class ClusterPublisher:
     def look(self, environment: Environment) -> list[str]:
         """Put newer changes in force. → names of clusters that were changed."""
         self._registered.read()
-        known = environment.store.clusters()
+        clusters = environment.store.clusters()
         rows = {str((row.value or {}).get("name")): row for row in self._registered.rows.values()}
-        changed = [name for name, row in sorted(rows.items()) if self._in_turn(environment, row, known.get(name))]
-        gone = {name for name, one in known.items() if one.platform_us and name not in rows} if rows else set[str]()
+        changed = [name for name, row in sorted(rows.items()) if self._in_turn(environment, row, clusters.get(name))]
+        gone = (
+            {name for name, cluster in clusters.items() if cluster.platform_us and name not in rows}
+            if rows
+            else set[str]()
+        )
         for name in gone:
             way = f"`switchyard clusters remove {name}` removes it when nothing refers to it"
             self.problems[name] = f"cluster {name} was deleted on the platform, and stays registered: {way}"
         self.problems = {name: why for name, why in self.problems.items() if name in rows.keys() | gone}
         return changed
 
-    def _in_turn(self, environment: Environment, row: Row, known: Cluster | None) -> bool:
+    def _in_turn(self, environment: Environment, row: Row, cluster: Cluster | None) -> bool:
         name = str((row.value or {}).get("name"))
-        if known is not None and (known.platform_us or 0) >= row.changed_us:
+        if cluster is not None and (cluster.platform_us or 0) >= row.changed_us:
             self.problems.pop(name, None)
             return False
         tried_us, at = self._tried.get(name, (0, 0.0))
@@ -296,7 +302,7 @@ class ClusterPublisher:
             return False
         self._tried[name] = row.changed_us, environment.monotonic()
         try:
-            put_in_force(environment, row, known)
+            put_in_force(environment, row, cluster)
         except (MoveError, KafkaAdminError, LockedError, ConflictError) as error:
             self.problems[name] = f"the platform's entry for cluster {name} is not in force: {error}"
             return False
@@ -304,15 +310,15 @@ class ClusterPublisher:
         return True
 
 
-def put_in_force(environment: Environment, row: Row, known: Cluster | None) -> None:
+def put_in_force(environment: Environment, row: Row, cluster: Cluster | None) -> None:
     """:raises RefusedError: it does not answer, or is another cluster than the one registered under its name."""
     value = row.value or {}
     name, bootstrap = str(value["name"]), str(value["bootstrap"])
-    security = value.get("security") or (NO_PROFILE if known is None else known.security)
-    if known is None or (known.bootstrap, known.security) != (bootstrap, security):
+    security = value.get("security") or (NO_PROFILE if cluster is None else cluster.security)
+    if cluster is None or (cluster.bootstrap, cluster.security) != (bootstrap, security):
         require_alive(environment, name, bootstrap, security)
-        if known is not None:
-            require_same(environment, known, bootstrap, security)
+        if cluster is not None:
+            require_same(environment, cluster, bootstrap, security)
     add_cluster(
         environment,
         name,

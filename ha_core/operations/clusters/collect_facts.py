@@ -53,50 +53,58 @@ class Transactions:
         cls, admin: Admin, producers: Mapping[Partition, tuple[ProducerFacts, ...]], timeout_s: float
     ) -> Transactions:
         """:param producers: states that leaders remember, read before."""
-        found = {
+        facts = {
             key: some
             for key, all_of in producers.items()
-            if (some := tuple(one for one in all_of if one.transactional))
+            if (some := tuple(producer_facts for producer_facts in all_of if producer_facts.transactional))
         }
         # Open transactions first: the number of producers to ask about is limited.
-        ids = dict.fromkeys(one.producer_id for some in found.values() for one in some if one.in_transaction)
-        ids |= dict.fromkeys(one.producer_id for some in found.values() for one in some)
-        asked = [*ids][:MAX_ASKED]
+        ids = dict.fromkeys(
+            producer_facts.producer_id
+            for some in facts.values()
+            for producer_facts in some
+            if producer_facts.in_transaction
+        )
+        ids |= dict.fromkeys(producer_facts.producer_id for some in facts.values() for producer_facts in some)
+        brokers = [*ids][:MAX_ASKED]
         try:
-            answers = admin.transactions(asked, timeout_s=timeout_s)
+            answers = admin.transactions(brokers, timeout_s=timeout_s)
         except KafkaAdminError:
-            return cls(found, {}, frozenset())
+            return cls(facts, {}, frozenset())
         # A topic that was a copy has markers of its copiers, which are no client's transactions.
-        copiers = {one for one, (name, _) in answers.items() if name.startswith(COPIERS)}
-        clients = ((key, tuple(one for one in some if one.producer_id not in copiers)) for key, some in found.items())
-        return cls({key: some for key, some in clients if some}, answers, frozenset(asked))
+        copiers = {answer for answer, (name, _) in answers.items() if name.startswith(COPIERS)}
+        clients = (
+            (key, tuple(producer_facts for producer_facts in some if producer_facts.producer_id not in copiers))
+            for key, some in facts.items()
+        )
+        return cls({key: some for key, some in clients if some}, answers, frozenset(brokers))
 
     @property
     def topics(self) -> frozenset[str]:
         return frozenset(topic for topic, _ in self.producers)
 
     def ids(self, topic: str) -> tuple[str, ...]:
-        known = (self._answer(one)[0] for _, one in self._of(topic))
+        known = (self._answer(facts)[0] for _, facts in self._of(topic))
         return tuple(sorted({name for name in known if name}))[:MAX_NAMED]
 
     def open(self, topic: str, now_ms: int) -> tuple[OpenTransaction, ...]:
         """Hanging ones first, then the oldest."""
         found = []
-        for partition, one in self._of(topic):
-            if not one.in_transaction:
+        for partition, facts in self._of(topic):
+            if not facts.in_transaction:
                 continue
-            (name, state), age_s = self._answer(one), max(0.0, (now_ms - one.last_timestamp_ms) / 1000)
-            hanging = one.producer_id in self.asked and state not in _UNDER_WAY and age_s > HANGING_S
-            found.append(OpenTransaction(partition, one.transaction_start_offset, age_s, name, hanging))
+            (name, state), age_s = self._answer(facts), max(0.0, (now_ms - facts.last_timestamp_ms) / 1000)
+            hanging = facts.producer_id in self.asked and state not in _UNDER_WAY and age_s > HANGING_S
+            found.append(OpenTransaction(partition, facts.transaction_start_offset, age_s, name, hanging))
         return tuple(sorted(found, key=lambda one: (not one.hanging, -one.age_s))[:MAX_NAMED])
 
     def _of(self, topic: str) -> Iterator[tuple[int, ProducerFacts]]:
         for (name, partition), some in sorted(self.producers.items()):
             if name == topic:
-                yield from ((partition, one) for one in some)
+                yield from ((partition, facts) for facts in some)
 
-    def _answer(self, one: ProducerFacts) -> tuple[str, str]:
-        return self.answers.get(one.producer_id, ("", ""))
+    def _answer(self, facts: ProducerFacts) -> tuple[str, str]:
+        return self.answers.get(facts.producer_id, ("", ""))
 
 
 PATIENCE_S = 15.0
@@ -121,10 +129,11 @@ def gather(
 
     :param dead: a cluster without which the move continues if it cannot be asked.
     """
-    asked = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
+    questioned = [view.clusters[name] for name in dict.fromkeys(clusters) if name in view.clusters]
     hung = {name for name in (dead,) if name is not None and environment.is_silent(name, JUST_NOW_S)}
     parts = environment.pool.map(
-        lambda one: _silent(one.name) if one.name in hung else _one(environment, one, moves, timeout_s), asked
+        lambda cluster: _silent(cluster.name) if cluster.name in hung else _one(environment, cluster, moves, timeout_s),
+        questioned,
     )
     return reduce(Facts.also, parts, Facts())
 
@@ -160,35 +169,35 @@ def _one(environment: Environment, cluster: Cluster, moves: MoveSet, timeout_s: 
         admin = environment.admin(cluster)
     except RefusedError as error:
         return Facts({name: ClusterFacts(name, False, str(error), refused=True)})
-    found = admin.probe(topics=moves.topics, groups=moves.groups, timeout_s=timeout_s)
-    lacking = f"the service account lacks {', '.join(found.lacking)}" if found.lacking else ""
-    known = ClusterFacts(
+    probe = admin.probe(topics=moves.topics, groups=moves.groups, timeout_s=timeout_s)
+    lacking = f"the service account lacks {', '.join(probe.lacking)}" if probe.lacking else ""
+    facts = ClusterFacts(
         name,
-        found.reachable,
-        found.error or lacking,
-        refused=found.refused or bool(lacking),
-        answers=found.answers,
-        brokers=tuple(sorted(found.brokers)),
-        describe_producers=found.describe_producers,
+        probe.reachable,
+        probe.error or lacking,
+        refused=probe.refused or bool(lacking),
+        answers=probe.answers,
+        brokers=tuple(sorted(probe.brokers)),
+        describe_producers=probe.describe_producers,
     )
-    if not found.reachable:
-        if not found.answers:
+    if not probe.reachable:
+        if not probe.answers:
             environment.note_silent(name)
-        return Facts({name: known})
+        return Facts({name: facts})
     try:
         topics = _topics(admin, moves.topics, timeout_s, environment.now_ms())
         if moves.topics:
-            known = replace(known, topic_defaults=admin.topic_defaults(timeout_s))
+            facts = replace(facts, topic_defaults=admin.topic_defaults(timeout_s))
         if moves.topics or moves.groups:
-            known = replace(known, limits=admin.broker_settings([*LIMITS], timeout_s))
+            facts = replace(facts, limits=admin.broker_settings([*LIMITS], timeout_s))
         groups = groups_of(admin, moves.groups, timeout_s)
     except KafkaAdminError as error:
         # It has answered a moment ago, so it is not out of reach, whatever the error.
         return Facts({name: ClusterFacts(name, False, str(error), answers=True)})
     return Facts(
-        {name: known},
-        {(name, topic): found for topic, found in topics.items()},
-        {(name, group): found for group, found in groups.items()},
+        {name: facts},
+        {(name, topic): topic_facts for topic, topic_facts in topics.items()},
+        {(name, group): group_facts for group, group_facts in groups.items()},
     )
 
 
@@ -196,15 +205,15 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int)
     if not names:
         return {}
     # Usage may have illegal topic names, for which a healthy cluster would refuse the whole request.
-    found = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
+    descriptions = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
     try:
-        keys = [(name, partition) for name, topic in found.items() for partition in topic.ends]
+        keys = [(name, partition) for name, topic in descriptions.items() for partition in topic.ends]
         producers = admin.producers(keys, timeout_s=timeout_s)
     except UnsupportedByClusterError:
         producers = {}
     transactions = Transactions.read(admin, producers, timeout_s)
     facts = {name: TopicFacts(exists=False) for name in names}
-    for name, topic in found.items():
+    for name, topic in descriptions.items():
         facts[name] = TopicFacts(
             exists=True,
             partitions=topic.partitions,

@@ -15,7 +15,7 @@ from ha_core.operations.engine.cluster_admins import PROBE_S
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.clusters import GroupFacts, Partition
-from ha_core.plan.facts.lag import GroupLag, LogRange, TopicRow, by_topic, group_lag, topic_row
+from ha_core.plan.facts.lag import GroupLag, LogRange, TopicRow, group_lag, group_lag_by_topic, topic_row
 from ha_core.plan.migration.aging import CommittedOffset, counts
 from ha_core.plan.routing.resolve import group_homes
 
@@ -45,7 +45,7 @@ class Overview:
     """Cluster → why it could not be asked."""
 
     def to_json(self) -> dict[str, Any]:
-        return {"topics": [asdict(one) for one in self.topics], "unasked": dict(self.unasked)}
+        return {"topics": [asdict(topic) for topic in self.topics], "unasked": dict(self.unasked)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ def lag_of(environment: Environment, group: str) -> GroupLag:
     """:raises RefusedError: no cluster has the group, or had it when it was last seen."""
     view = environment.store.load()
     look = look_at_groups(environment, view, [group])
-    found = lags(environment, view, look, [group])
-    if not found:
+    group_lags = lags(environment, view, look, [group])
+    if not group_lags:
         away = f" ({', '.join(sorted(look.why))} cannot be asked)" if look.why else ""
         raise RefusedError(f"No cluster knows group {group}, now or when last seen{away}. Check the name.")
-    return found[0]
+    return group_lags[0]
 
 
 def lags(
@@ -99,8 +99,8 @@ def lags(
     topics = {key[0] for groups in clusters for group in groups.values() for key in group.offsets}
     logs = {cluster: logs for cluster, (logs, _) in _topics(environment, look.up, topics).items()}
     homes = group_homes(view, environment.store.usage().values())
-    found = (group_lag(view, name, homes, look.groups, look.why, logs) for name in names)
-    return [lag for lag in found if lag is not None]
+    group_lags = (group_lag(view, name, homes, look.groups, look.why, logs) for name in names)
+    return [lag for lag in group_lags if lag is not None]
 
 
 def overview(environment: Environment) -> Overview:
@@ -110,9 +110,9 @@ def overview(environment: Environment) -> Overview:
     groups = lags(environment, view, look)
     there = _topics(environment, look.up, None)
     logs = {cluster: logs for cluster, (logs, _) in there.items()}
-    names = {name for found, internal in there.values() for name in found.keys() - internal} - view.copy_logs
+    names = {name for ranges, internal in there.values() for name in ranges.keys() - internal} - view.copy_logs
     names |= {name for name, topic in view.topics.items() if topic.mapped}
-    lag = by_topic(groups)
+    lag = group_lag_by_topic(groups)
     rows = tuple(topic_row(view, name, lag.get(name, {}), logs) for name in sorted(names))
     away = {name: look.why.get(name, "its topics cannot be listed") for name in view.clusters if name not in there}
     return Overview(rows, tuple(groups), {**look.why, **away})
@@ -123,7 +123,7 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
     unasked: list[str] = []
     last_seen: list[str] = []
     left_over: set[str] = set()
-    found: dict[Partition, list[CommittedOffset]] = {}
+    committed_offsets: dict[Partition, list[CommittedOffset]] = {}
 
     def ask(cluster: str) -> tuple[dict[str, GroupFacts], bool]:
         groups, error = _groups(environment, cluster, up.get(cluster), None, COMMITS_S)
@@ -135,16 +135,16 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
     homes = group_homes(view, environment.store.usage().values())
     for cluster, (groups, answered) in zip(clusters, environment.pool.map(ask, clusters), strict=True):
         if not answered:
-            known = groups or environment.store.known(KnownTopic, cluster)
-            (last_seen if known else unasked).append(cluster)
+            group_facts = groups or environment.store.known(KnownTopic, cluster)
+            (last_seen if group_facts else unasked).append(cluster)
         for name, group in groups.items():
             for key, offset in group.offsets.items():
-                commit = CommittedOffset(name, cluster, offset, group.live)
+                commit = CommittedOffset(name, cluster, offset, group.may_have_members)
                 if key[0] in wanted and counts(commit, homes):
-                    found.setdefault(key, []).append(commit)
+                    committed_offsets.setdefault(key, []).append(commit)
                 elif key[0] in wanted:
                     left_over.add(f"group {name} in {cluster}")
-    several = {key: tuple(commits) for key, commits in found.items()}
+    several = {key: tuple(commits) for key, commits in committed_offsets.items()}
     return CommittedOffsets(several, tuple(unasked), tuple(last_seen), tuple(sorted(left_over)))
 
 
@@ -152,10 +152,10 @@ def _admin(environment: Environment, cluster: Cluster) -> tuple[Admin | None, st
     """The admin of a cluster that answers at least in part, or why there is none."""
     try:
         admin = environment.admin(cluster)
-        found = admin.probe(timeout_s=PROBE_S)
+        probe = admin.probe(timeout_s=PROBE_S)
     except (KafkaAdminError, RefusedError) as error:
         return None, str(error)
-    return (admin, "") if found.answers and not found.refused else (None, found.error)
+    return (admin, "") if probe.answers and not probe.refused else (None, probe.error)
 
 
 def _groups(
@@ -166,11 +166,13 @@ def _groups(
     if admin is not None:
         try:
             states = admin.list_groups(timeout_s=timeout_s) if wanted is None else dict.fromkeys(wanted, "")
-            asked = groups_of(admin, sorted(states), timeout_s)
+            descriptions = groups_of(admin, sorted(states), timeout_s)
             # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
-            dead = {name: states[name] for name, one in asked.items() if one.state == "Dead" and states[name]}
-            groups = asked | {name: replace(asked[name], state=state) for name, state in dead.items()}
-            return {name: one for name, one in groups.items() if one.offsets or one.members}, ""
+            dead = {
+                name: states[name] for name, group in descriptions.items() if group.state == "Dead" and states[name]
+            }
+            groups = descriptions | {name: replace(descriptions[name], state=state) for name, state in dead.items()}
+            return {name: group for name, group in groups.items() if group.offsets or group.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)
     return groups_last_seen(environment, cluster, wanted), error

@@ -22,7 +22,7 @@ from ha_core.model.mirror import COPY_LOG
 from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.revisions import by_topic
+from ha_core.operations.engine.revisions import nested_by_topic
 from ha_core.plan.facts.clusters import Facts, GroupFacts, Partition, PartitionEnds, TopicFacts
 from ha_core.plan.facts.settings import mattering
 from ha_core.plan.facts.verdict import amount
@@ -137,7 +137,7 @@ def known_groups(admin: Admin, at: str) -> dict[str, KnownGroup]:
             name=name,
             at=at,
             state=state,
-            offsets=by_topic({key: offset for key, (offset, _) in committed.get(name, {}).items()}),
+            offsets=nested_by_topic({key: offset for key, (offset, _) in committed.get(name, {}).items()}),
         )
         for name, state in states.items()
     }
@@ -150,7 +150,7 @@ def _record(environment: Environment, cluster: Cluster) -> RecordedCluster:
         topics = known_topics(admin, at, partial(store.known, KnownTopic, cluster.name))
         groups = known_groups(admin, at)
         look_s = environment.monotonic() - begun
-        seen = [one.model_copy(update={"look_s": look_s}) if one.at == at else one for one in topics.values()]
+        seen = [topic.model_copy(update={"look_s": look_s}) if topic.at == at else topic for topic in topics.values()]
         # Groups first: aging takes a cluster's groups as recorded when its topics are.
         store.keep_known(KnownGroup, cluster.name, groups.values())
         store.keep_known(KnownTopic, cluster.name, seen)
@@ -159,7 +159,9 @@ def _record(environment: Environment, cluster: Cluster) -> RecordedCluster:
     except (KafkaAdminError, RefusedError, StoreError) as error:
         # A cluster whose facts do not fit into ZooKeeper must not keep the others from being recorded.
         return RecordedCluster(cluster.name, at, error=str(error))
-    return RecordedCluster(cluster.name, at, len(topics), sum(one.partitions for one in topics.values()), len(groups))
+    return RecordedCluster(
+        cluster.name, at, len(topics), sum(topic.partitions for topic in topics.values()), len(groups)
+    )
 
 
 WOBBLE_S = 5.0
@@ -231,11 +233,11 @@ def _starts(
     topics: Iterable[KnownTopic], reports: Iterable[MirrorReport], view: View, origin: str
 ) -> dict[Partition, int]:
     found = {(topic.name, partition): start for topic in topics for partition, start in topic.starts.items()}
-    for one in (one for report in reports for one in report.partitions):
-        mirror = view.mirrors.get(one.mirror)
-        if one.source_start is not None and mirror is not None and mirror.source == origin:
-            key = one.topic, one.partition
-            found[key] = max(one.source_start, found.get(key, 0))
+    for partition_report in (partition for report in reports for partition in report.partitions):
+        mirror = view.mirrors.get(partition_report.mirror)
+        if partition_report.source_start is not None and mirror is not None and mirror.source == origin:
+            key = partition_report.topic, partition_report.partition
+            found[key] = max(partition_report.source_start, found.get(key, 0))
     return found
 
 
@@ -275,13 +277,13 @@ def with_last_known(environment: Environment, origin: str, moves: MoveSet, facts
 
 
 def _leaderless(environment: Environment, origin: str, facts: Facts) -> dict[tuple[str, str], TopicFacts]:
-    found = {name: topic for (cluster, name), topic in facts.topics.items() if cluster == origin and topic.leaderless}
-    known = environment.store.known(KnownTopic, origin, found) if found else {}
+    topics = {name: topic for (cluster, name), topic in facts.topics.items() if cluster == origin and topic.leaderless}
+    known = environment.store.known(KnownTopic, origin, topics) if topics else {}
     return {
         (origin, name): replace(
-            found[name],
+            topics[name],
             fastest=seen.fastest,
-            leaderless={partition: seen.ends.get(partition) for partition in found[name].leaderless},
+            leaderless={partition: seen.ends.get(partition) for partition in topics[name].leaderless},
             leaderless_age_s=environment.age_s(seen.at),
         )
         for name, seen in known.items()

@@ -58,10 +58,10 @@ def objections(environment: Environment, name: str, change: str, depends: Affect
             "moved."
         )
     if change == "unmask" and cluster.masked is not None:
-        found = environment.admin(cluster).probe()
-        if not found.reachable:
+        probe = environment.admin(cluster).probe()
+        if not probe.reachable:
             return (
-                f"Cluster {name} stays masked: its health probe failed ({found.error}). Repair it, then unmask again."
+                f"Cluster {name} stays masked: its health probe failed ({probe.error}). Repair it, then unmask again."
             )
     return ""
 
@@ -125,8 +125,8 @@ def _holders(environment: Environment, view: View) -> dict[str, list[str]]:
     def names(cluster: str) -> Collection[str]:
         try:
             if cluster in up:
-                found = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
-                return {name for name, topic in found.items() if not topic.internal} - view.copy_logs
+                descriptions = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
+                return {name for name, topic in descriptions.items() if not topic.internal} - view.copy_logs
         except KafkaAdminError as error:
             environment.say(f"the topics of {cluster} cannot be listed: {error}")
         return environment.store.known_names(KnownTopic, cluster) - view.copy_logs

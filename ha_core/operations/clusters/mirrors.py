@@ -70,7 +70,7 @@ class MirrorsNow:
         return [mirror for mirror, _ in self.totals]
 
     def totals_json(self) -> list[dict[str, Any]]:
-        return [_total_json(*one) for one in self.totals]
+        return [_total_json(*total) for total in self.totals]
 
 
 def _total_json(mirror: Mirror, total: MirrorTotal) -> dict[str, Any]:
@@ -80,18 +80,18 @@ def _total_json(mirror: Mirror, total: MirrorTotal) -> dict[str, Any]:
 
 def mirrors_now(environment: Environment) -> MirrorsNow:
     reports = list(environment.store.mirror_reports().values())
-    found: dict[str, dict[int, PartitionReport]] = {}
+    partition_reports: dict[str, dict[int, PartitionReport]] = {}
     for report in reports:
-        for one in report.partitions:
+        for partition in report.partitions:
             # After a move to another task two may report the partition: the one that copies it knows more.
-            reported = found.setdefault(one.mirror, {}).get(one.partition)
-            if reported is None or one.state == "copying":
-                found[one.mirror][one.partition] = one
+            reported = partition_reports.setdefault(partition.mirror, {}).get(partition.partition)
+            if reported is None or partition.state == "copying":
+                partition_reports[partition.mirror][partition.partition] = partition
     left_out = any(report.left_out for report in reports)
     rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
     mirrors = environment.store.find_mirrors()
     for mirror in sorted(mirrors.readable, key=lambda one: one.key):
-        reports_of = {} if mirror.held is not None else found.get(mirror.key, {})
+        reports_of = {} if mirror.held is not None else partition_reports.get(mirror.key, {})
         partitions = [_row(mirror, one) for _, one in sorted(reports_of.items())]
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(reports_of.values())))
@@ -103,31 +103,38 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
 
 def synced(environment: Environment, mirrors: Iterable[Mirror]) -> list[MirrorSync]:
     """Findings of the last syncs, for mirrors that have not ended."""
-    pairs = {(one.source, one.target) for one in mirrors}
+    pairs = {(mirror.source, mirror.target) for mirror in mirrors}
     looks = environment.store.mirror_syncs() if pairs else []
-    return [one for one in looks if (one.source, one.target) in pairs]
+    return [sync for sync in looks if (sync.source, sync.target) in pairs]
 
 
 def reported_lags(environment: Environment, view: View) -> dict[tuple[str, int], CopyLag]:
     """Mirrors' lags by copiers' reports: by the mirror's key and the partition."""
     if not view.mirrors:
         return {}
-    found: dict[tuple[str, int], CopyLag] = {}
+    lags: dict[tuple[str, int], CopyLag] = {}
     for report in environment.store.mirror_reports().values():
         age_s = environment.age_s(report.at) if report.at else 0.0
-        for one in report.partitions:
-            if one.mirror not in view.mirrors:
+        for partition in report.partitions:
+            if partition.mirror not in view.mirrors:
                 continue
             # A partition that another task has taken over is not stopped: a task adds it again if it is to be copied
             # here.
-            state = "waiting" if one.reason in {TAKEN_OVER, ELSEWHERE} else one.state
-            lag = CopyLag(state, one.lag_records, one.lag_ms, age_s + (one.unheard_s or 0), one.reason, one.source)
-            key = one.mirror, one.partition
-            before = found.get(key)
+            state = "waiting" if partition.reason in {TAKEN_OVER, ELSEWHERE} else partition.state
+            lag = CopyLag(
+                state,
+                partition.lag_records,
+                partition.lag_ms,
+                age_s + (partition.unheard_s or 0),
+                partition.reason,
+                partition.source,
+            )
+            key = partition.mirror, partition.partition
+            before = lags.get(key)
             # After a move to another task two may report the partition: the one that copies it knows more.
             if before is None or _knows(lag) > _knows(before):
-                found[key] = lag
-    return found
+                lags[key] = lag
+    return lags
 
 
 def _knows(lag: CopyLag) -> tuple[bool, bool]:
@@ -138,7 +145,7 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     """Findings of the last sync from the request's origin to its target."""
     route = request.origin, request.target
     looks = (look for look in store.mirror_syncs() if (look.source, look.target) == route)
-    return tuple(one for look in looks for one in look.findings)
+    return tuple(finding for look in looks for finding in look.findings)
 
 
 def _being_reversed(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:

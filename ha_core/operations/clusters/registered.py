@@ -34,13 +34,13 @@ class ClusterState:
     """A registered cluster and the result of a look at it."""
 
     cluster: Cluster
-    found: ClusterFacts
+    facts: ClusterFacts
 
     @property
     def words(self) -> str:
-        if self.found.reachable:
-            return f"reachable, {amount(len(self.found.brokers), 'broker')}"
-        return f"answers, but: {self.found.error}" if self.found.answers else f"not reachable: {self.found.error}"
+        if self.facts.reachable:
+            return f"reachable, {amount(len(self.facts.brokers), 'broker')}"
+        return f"answers, but: {self.facts.error}" if self.facts.answers else f"not reachable: {self.facts.error}"
 
     @property
     def mask_words(self) -> str:
@@ -50,17 +50,17 @@ class ClusterState:
     def to_json(self) -> dict[str, Any]:
         return {
             **self.cluster.model_dump(mode="json", exclude={"schema_"}),
-            "reachable": self.found.reachable,
-            "brokers": len(self.found.brokers),
-            "error": self.found.error,
+            "reachable": self.facts.reachable,
+            "brokers": len(self.facts.brokers),
+            "error": self.facts.error,
         }
 
 
 def cluster_states(environment: Environment) -> tuple[ClusterState, ...]:
     """Every registered cluster, all asked at once."""
     view = environment.store.load(left_out=(Mirror,))
-    found = gather(environment, view, view.clusters, MoveSet(), LOOK_S).clusters
-    return tuple(ClusterState(cluster, found[name]) for name, cluster in sorted(view.clusters.items()))
+    facts = gather(environment, view, view.clusters, MoveSet(), LOOK_S).clusters
+    return tuple(ClusterState(cluster, facts[name]) for name, cluster in sorted(view.clusters.items()))
 
 
 def running_operations(environment: Environment) -> tuple[Operation, ...]:
@@ -84,37 +84,37 @@ def require_alive(environment: Environment, name: str, bootstrap: str, security:
     """
     _, wanted = _wanted(environment, name, bootstrap, security)
     view = environment.store.load()
-    found = environment.admin(wanted).probe(timeout_s=LOOK_S)
-    if not found.reachable:
+    probe = environment.admin(wanted).probe(timeout_s=LOOK_S)
+    if not probe.reachable:
         raise unchanged(
-            f"{found.error} Correct the address or the security profile, or give --unprobed to register {name} as it "
+            f"{probe.error} Correct the address or the security profile, or give --unprobed to register {name} as it "
             "is."
         )
 
     def same(other: Cluster) -> bool:
         try:
-            return environment.admin(other).probe(timeout_s=LOOK_S).cluster_id == found.cluster_id
+            return environment.admin(other).probe(timeout_s=LOOK_S).cluster_id == probe.cluster_id
         except RefusedError:
             return False
 
-    others = [one for _, one in sorted(view.clusters.items()) if one.name != name]
+    others = [cluster for _, cluster in sorted(view.clusters.items()) if cluster.name != name]
     for twin, is_same in zip(others, environment.pool.map(same, others), strict=True):
-        if is_same and found.cluster_id:
+        if is_same and probe.cluster_id:
             raise unchanged(
                 f"{bootstrap} is the cluster {twin.name} ({twin.bootstrap}): both have the "
-                f"id {found.cluster_id}. Give the address of another cluster."
+                f"id {probe.cluster_id}. Give the address of another cluster."
             )
-    return f"{amount(len(found.brokers), 'broker')}, cluster id {found.cluster_id or 'unknown'}"
+    return f"{amount(len(probe.brokers), 'broker')}, cluster id {probe.cluster_id or 'unknown'}"
 
 
-def require_same(environment: Environment, known: Cluster, bootstrap: str, security: str) -> None:
-    """:raises RefusedError: another cluster answers there than at the registered address of `known`."""
-    _, wanted = _wanted(environment, known.name, bootstrap, security)
-    here, there = (environment.admin(one).probe(timeout_s=LOOK_S).cluster_id for one in (known, wanted))
+def require_same(environment: Environment, cluster: Cluster, bootstrap: str, security: str) -> None:
+    """:raises RefusedError: another cluster answers there than at the registered address of `cluster`."""
+    _, wanted = _wanted(environment, cluster.name, bootstrap, security)
+    here, there = (environment.admin(one).probe(timeout_s=LOOK_S).cluster_id for one in (cluster, wanted))
     if here and there and here != there:
         raise unchanged(
-            f"{bootstrap} is another cluster (id {there}) than {known.name} at {known.bootstrap} (id {here}). If "
-            f"{known.name} was rebuilt, run `switchyard clusters add {known.name} --bootstrap {bootstrap}`."
+            f"{bootstrap} is another cluster (id {there}) than {cluster.name} at {cluster.bootstrap} (id {here}). If "
+            f"{cluster.name} was rebuilt, run `switchyard clusters add {cluster.name} --bootstrap {bootstrap}`."
         )
 
 

@@ -56,7 +56,7 @@ class OwnCopies:
         :param mirrors: by topic; `partitions`: how many each has.
         :param still_ours: raises FencedOffError when another executor continues the operation.
         """
-        for name, count in sorted({(one.log, one.log_partitions) for one in mirrors.values()}):
+        for name, count in sorted({(mirror.log, mirror.log_partitions) for mirror in mirrors.values()}):
             ensure_copy_log(target, name, count)
         self._environment, self._target = environment, target
         self._copies = {copy.id: copy for name in mirrors for copy in copies_of(mirrors[name], partitions[name])}
@@ -87,8 +87,8 @@ class OwnCopies:
         said_at = begun
         while far := self._far(standing := self._standing()):
             now = environment.monotonic()
-            for id_, one in standing.items():
-                at = -1 if one.source is None else one.source
+            for id_, status in standing.items():
+                at = -1 if status.source is None else status.source
                 known = nearest.setdefault(id_, _Nearest(at, now))
                 if at > known.source:
                     nearest[id_] = _Nearest(at, now)
@@ -116,7 +116,7 @@ class OwnCopies:
         deadline = self._environment.monotonic() + timeout_s
         while True:
             standing = self._standing()
-            left = [id_ for id_, one in standing.items() if not one.has(ends[id_.topic, id_.partition])]
+            left = [id_ for id_, status in standing.items() if not status.has(ends[id_.topic, id_.partition])]
             if not left:
                 break
             if self._environment.monotonic() >= deadline:
@@ -126,7 +126,7 @@ class OwnCopies:
                 )
             self._environment.sleep(_LAST_LOOK_S)
         self.close()
-        found = {id_: one for id_ in self._copies if (one := self._loop.reached(id_)) is not None}
+        found = {id_: reached for id_ in self._copies if (reached := self._loop.reached(id_)) is not None}
         late = [id_ for id_ in self._copies if not has_all(found.get(id_), ends[id_.topic, id_.partition])]
         if late:  # taken over at the last moment
             named = listed(f"{id_.topic}-{id_.partition}" for id_ in late)
@@ -148,10 +148,10 @@ class OwnCopies:
         """Copies that a stalled copier has taken over are taken over again. :raises StepFailedError: a copier
         stopped."""
         standing = self._loop.statuses()
-        lost = [self._copies[id_] for id_, one in standing.items() if one.reason == TAKEN_OVER]
+        lost = [self._copies[id_] for id_, status in standing.items() if status.reason == TAKEN_OVER]
         if lost:
             self._loop.add(lost)
-        stopped = [id_ for id_, one in standing.items() if one.state == "stopped" and one.reason != TAKEN_OVER]
+        stopped = [id_ for id_, status in standing.items() if status.state == "stopped" and status.reason != TAKEN_OVER]
         if stopped:
             raise StepFailedError(f"Copies have stopped: {_words(standing, stopped)}.")
         if not self._thread.is_alive():
@@ -159,7 +159,7 @@ class OwnCopies:
         return standing
 
     def _far(self, standing: Mapping[CopyId, CopyStatus]) -> list[CopyId]:
-        return [id_ for id_, one in standing.items() if not _is_close(one)]
+        return [id_ for id_, status in standing.items() if not _is_close(status)]
 
     def _read_notes(self, ids: Iterable[CopyId]) -> None:
         """Read the older part of the maps, which copiers do not keep."""
@@ -191,22 +191,22 @@ def facts_of(notes: Notes, reached: Reached) -> CopyFacts:
     return CopyFacts(reached.source, runs, progress.producers, whole=True)
 
 
-def _is_close(one: CopyStatus) -> bool:
+def _is_close(status: CopyStatus) -> bool:
     """Records that an open transaction holds back are copied after the fence, which waits for its end."""
-    if one.state != "copying" or one.to_copy is None:
+    if status.state != "copying" or status.to_copy is None:
         return False
-    return one.to_copy <= CLOSE_RECORDS or (one.lag_ms is not None and one.lag_ms <= CLOSE_MS)
+    return status.to_copy <= CLOSE_RECORDS or (status.lag_ms is not None and status.lag_ms <= CLOSE_MS)
 
 
 def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
     """Records that can be copied now, summed over copies for which that is known."""
-    return sum(one.to_copy or 0 for one in standing.values())
+    return sum(status.to_copy or 0 for status in standing.values())
 
 
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
-        one = standing[id_]
-        behind = "its lag is not known" if one.lag_records is None else f"{one.lag_records} records behind"
-        return f"{id_.topic}-{id_.partition} ({one.reason or behind})"
+        status = standing[id_]
+        behind = "its lag is not known" if status.lag_records is None else f"{status.lag_records} records to copy"
+        return f"{id_.topic}-{id_.partition} ({status.reason or behind})"
 
     return listed(map(words, ids))

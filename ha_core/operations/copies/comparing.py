@@ -63,30 +63,30 @@ class PartitionCompared:
 
     mirror: Mirror
     plan: PartitionRanges
-    found: Compared
+    compared: Compared
     ranges: int
     """Number of compared ranges."""
 
     @property
     def state(self) -> State:
-        unseen = self.plan.behind > 0 or self.ranges < self.plan.of
-        return state_of(self.found.first is not None, self.found.lacking, self.found.compared, unseen)
+        unseen = self.plan.not_copied > 0 or self.ranges < self.plan.of
+        return state_of(self.compared.first is not None, self.compared.lacking, self.compared.compared, unseen)
 
     def to_json(self) -> dict[str, Any]:
-        first = self.found.first
+        first = self.compared.first
         return {
             "topic": self.plan.topic,
             "partition": self.plan.partition,
             "from": self.mirror.source,
             "to": self.mirror.target,
             "state": self.state,
-            "compared": self.found.compared,
+            "compared": self.compared.compared,
             "first_difference": first and first.offset,
             "difference": first and first.what,
-            "gone_in_source": self.found.gone_in_source,
-            "gone_in_copy": self.found.gone_in_copy,
-            "lacking": self.found.lacking,
-            "behind": self.plan.behind,
+            "gone_in_source": self.compared.gone_in_source,
+            "gone_in_copy": self.compared.gone_in_copy,
+            "lacking": self.compared.lacking,
+            "behind": self.plan.not_copied,
             "ranges": self.ranges,
             "of_ranges": self.plan.of,
         }
@@ -100,12 +100,12 @@ class MirrorsCompared:
     @property
     def equal(self) -> bool:
         """Whether copies equal their sources as far as compared. False if a partition was not compared at all."""
-        return all(one.state in WELL for one in self.partitions)
+        return all(partition.state in WELL for partition in self.partitions)
 
     @property
     def lacking(self) -> int:
         """Records that the copies have deleted and their sources have."""
-        return sum(one.found.lacking for one in self.partitions)
+        return sum(partition.compared.lacking for partition in self.partitions)
 
     @property
     def sampled(self) -> bool:
@@ -114,25 +114,31 @@ class MirrorsCompared:
     @property
     def records(self) -> int:
         """Number of equal records."""
-        return sum(one.found.compared for one in self.partitions)
+        return sum(partition.compared.compared for partition in self.partitions)
 
     @property
     def ranges(self) -> tuple[int, int]:
         """Numbers of compared ranges, and of all."""
-        return sum(one.ranges for one in self.partitions), sum(one.plan.of for one in self.partitions)
+        return sum(partition.ranges for partition in self.partitions), sum(
+            partition.plan.of for partition in self.partitions
+        )
 
     @property
     def differing(self) -> dict[Partition, tuple[int, str]]:
         """Partition → the first differing offset in the source, and the difference."""
         return {
-            (one.plan.topic, one.plan.partition): (first.offset, first.what)
-            for one in self.partitions
-            if (first := one.found.first) is not None
+            (partition.plan.topic, partition.plan.partition): (first.offset, first.what)
+            for partition in self.partitions
+            if (first := partition.compared.first) is not None
         }
 
     def to_json(self) -> dict[str, Any]:
         sample = {"share": self.extent.share, "seed": self.extent.seed} if self.sampled else None
-        return {"equal": self.equal, "sample": sample, "partitions": [one.to_json() for one in self.partitions]}
+        return {
+            "equal": self.equal,
+            "sample": sample,
+            "partitions": [partition.to_json() for partition in self.partitions],
+        }
 
 
 def verify_of(text: str) -> Verify:
@@ -190,7 +196,7 @@ def plan_mirrors(
         plans = plan_all(source, target, mirrors, extent)
     except CopyDamagedError as error:
         raise KafkaAdminError(target.cluster.name, str(error)) from error
-    return [PlannedComparison(mirror, source, target, one) for mirror in mirrors for one in plans[mirror.topic]]
+    return [PlannedComparison(mirror, source, target, ranges) for mirror in mirrors for ranges in plans[mirror.topic]]
 
 
 def compare_all(
@@ -225,9 +231,12 @@ class _Work:
         self.ending = threading.Event()
         self._planned, self._now = planned, environment.monotonic
         self._limited, self._until = within_s is not None, self._now() + (within_s or 0)
-        self._totals = [one.plan.known for one in planned]
+        self._totals = [comparison.plan.before_reading for comparison in planned]
         self._looked = [0] * len(planned)
-        drawn = (sorted(one.plan.ranges, key=partial(_drawn, seed, number)) for number, one in enumerate(planned))
+        drawn = (
+            sorted(comparison.plan.ranges, key=partial(_drawn, seed, number))
+            for number, comparison in enumerate(planned)
+        )
         every = [(rank, number, span) for number, one in enumerate(drawn) for rank, span in enumerate(one)]
         every.sort(key=lambda one: (one[0], _drawn(seed, *one[1:])))
         self._count = len(every)
@@ -244,31 +253,33 @@ class _Work:
     def _run(self) -> None:
         while not self._over() and (taken := self._take()) is not None:
             number, span = taken
-            one = self._planned[number]
-            found = compare(
-                one.source,
-                one.target,
-                (one.plan.topic, one.plan.partition),
+            planned_comparison = self._planned[number]
+            comparison = compare(
+                planned_comparison.source,
+                planned_comparison.target,
+                (planned_comparison.plan.topic, planned_comparison.plan.partition),
                 span,
-                one.plan.compacted,
-                apart=one.plan.apart,
-                most_bytes=one.plan.most_bytes,
-                outlived=one.plan.outlived,
+                planned_comparison.plan.compacted,
+                apart=planned_comparison.plan.apart,
+                most_bytes=planned_comparison.plan.most_bytes,
+                outlived=planned_comparison.plan.outlived,
                 over=self._over_by(self._now() + RANGE_S),
             )
             with self._guard:
-                self._totals[number] = _sum(self._totals[number], found)
+                self._totals[number] = _sum(self._totals[number], comparison)
                 self._looked[number] += 1
 
     @property
     def words(self) -> str:
         with self._guard:
-            records = sum(one.compared for one in self._totals)
+            records = sum(comparison.compared for comparison in self._totals)
             return f"{records:,} records are compared, in {sum(self._looked):,} of {self._count:,} ranges"
 
     def result(self) -> tuple[PartitionCompared, ...]:
         every = zip(self._planned, self._totals, self._looked, strict=True)
-        return tuple(PartitionCompared(one.mirror, one.plan, total, looked) for one, total, looked in every)
+        return tuple(
+            PartitionCompared(comparison.mirror, comparison.plan, total, looked) for comparison, total, looked in every
+        )
 
     def _over_by(self, until: float) -> Callable[[], bool]:
         return lambda: self._over() or (self._limited and self._now() >= until)
@@ -291,13 +302,13 @@ def _drawn(seed: int, number: int, span: Range) -> bytes:
     return blake2b(f"{seed}:{number}:{span.start}".encode(), digest_size=8).digest()
 
 
-def _sum(one: Compared, other: Compared) -> Compared:
+def _sum(comparison: Compared, other: Compared) -> Compared:
     return Compared(
-        one.compared + other.compared,
-        one.gone_in_source + other.gone_in_source,
-        one.gone_in_copy + other.gone_in_copy,
-        one.lacking + other.lacking,
-        one.read + other.read,
-        min(filter(None, (one.first, other.first)), default=None),
-        one.cut_short or other.cut_short,
+        comparison.compared + other.compared,
+        comparison.gone_in_source + other.gone_in_source,
+        comparison.gone_in_copy + other.gone_in_copy,
+        comparison.lacking + other.lacking,
+        comparison.read + other.read,
+        min(filter(None, (comparison.first, other.first)), default=None),
+        comparison.cut_short or other.cut_short,
     )

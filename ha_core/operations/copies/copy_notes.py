@@ -58,7 +58,7 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
     if not copies:
         return noted
     maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
-    stays = sum(len(extents) for topic in maps for extents in topic.partitions.values())
+    extent_count = sum(len(extents) for topic in maps for extents in topic.partitions.values())
     try:
         admin = admin_of(environment, target)
         read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
@@ -71,15 +71,15 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
                 noted.later.add(key)
         # A run is split where an extent of the map ends.
         runs = sum(one.pages * PAGE_RUNS + len(one.runs) for one in newest)
-        if stays + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
+        if extent_count + runs > MAX_EXTENTS_AT_ONCE or case.tails_in_copies:
             for notes in read(whole_map=True):
                 if (progress := notes.progress) is not None:
                     facts = CopyFacts(progress.source, notes.runs, whole=True)
                     noted.copies[notes.copy.topic, notes.copy.partition] = facts
         later = [copy for copy in copies if copy.key in noted.later]
         # A note may be older than a deletion, so the records after it are read as well.
-        for id_, found in admin.read_copies(later, timeout_s).items() if later else ():
-            if (copied := found.copied) is not None:
+        for id_, read_copy in admin.read_copies(later, timeout_s).items() if later else ():
+            if (copied := read_copy.copied) is not None:
                 noted.copies[id_.topic, id_.partition] = CopyFacts(copied.source, copied.runs, whole=True)
     except (KafkaAdminError, CopyDamagedError, RefusedError) as error:
         environment.say(f"the contents of the copies, and whether maps have room for them, are not known: {error}")

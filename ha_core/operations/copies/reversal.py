@@ -79,8 +79,8 @@ def prepare_reversal(
 
 def _compacted(admin: Admin, topic: str) -> bool:
     """One of both is enough: a copy gets the settings of its source."""
-    found = admin.topics([topic], offsets=False).get(topic)
-    return found is not None and "compact" in found.config.get("cleanup.policy", "")
+    description = admin.topics([topic], offsets=False).get(topic)
+    return description is not None and "compact" in description.config.get("cleanup.policy", "")
 
 
 def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
@@ -125,15 +125,15 @@ def require_none_open(
 def _open_words(admin: Admin, partitions: Collection[Partition]) -> list[str]:
     """With producers and offsets, if brokers list them (from 2.8 on)."""
     try:
-        found = admin.producers(partitions)
+        facts = admin.producers(partitions)
     except UnsupportedByClusterError:
-        found = {}
+        facts = {}
     return [
         f"{topic}-{partition}"
         + "".join(
-            f" (producer {one.producer_id}, since offset {one.transaction_start_offset})"
-            for one in found.get((topic, partition), ())
-            if one.in_transaction
+            f" (producer {producer_facts.producer_id}, since offset {producer_facts.transaction_start_offset})"
+            for producer_facts in facts.get((topic, partition), ())
+            if producer_facts.in_transaction
         )
         for topic, partition in partitions
     ]

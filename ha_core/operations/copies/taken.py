@@ -37,7 +37,7 @@ class Taken(NamedTuple):
     """Topic → why its copy is damaged, for copies with a part that is known to be good."""
 
     def without(self, topics: Collection[str]) -> dict[Partition, CopyFacts]:
-        return {key: found for key, found in self.copies.items() if key[0] not in topics}
+        return {key: copy for key, copy in self.copies.items() if key[0] not in topics}
 
 
 def take_over(
@@ -79,7 +79,7 @@ def take_over(
 
 def require_usable(request: MoveRequest, topics: Collection[str], taken: Taken) -> None:
     """:param topics: all topics of the move.
-    :raises StepFailedError: a copy is damaged, and its topic may not be left behind; or no other topic is left.
+    :raises StepFailedError: a copy is damaged, and its topic may not stay in the origin; or no other topic is left.
     """
     damaged = taken.damaged
     if not damaged or (request.damaged_copies == "leave" and not damaged.keys() >= set(topics)):
@@ -106,7 +106,7 @@ def fence_copiers(environment: Environment, mirrors: Iterable[Mirror]) -> None:
             results = list(environment.pool.map(partial(_fence, target), [copy for copy in copies if copy.log in logs]))
         except (KafkaAdminError, RefusedError) as error:
             results = [(mirror.topic, error) for mirror in some]
-        if failed := dict(one for one in results if one is not None):
+        if failed := dict(result for result in results if result is not None):
             why = min(map(str, failed.values()))
             environment.say(
                 f"the copiers of {listed(failed)} could not be fenced in {name}: {why} A stalled job "

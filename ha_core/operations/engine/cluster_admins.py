@@ -53,13 +53,13 @@ def mirrors_by_route(view: View, topics: Collection[str], target: str) -> dict[t
 
 def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:
     """The topics of a move in one of its clusters. :raises StepFailedError: one of them is gone."""
-    found = admin.topics(names, offsets=False, timeout_s=timeout_s)
-    missing = sorted(set(names) - found.keys())
+    descriptions = admin.topics(names, offsets=False, timeout_s=timeout_s)
+    missing = sorted(set(names) - descriptions.keys())
     if missing:
         raise StepFailedError(
             f"Topic {missing[0]} does not exist in cluster {admin.cluster.name} any more. Plan the move again."
         )
-    return found
+    return descriptions
 
 
 def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str, Admin]:
@@ -91,10 +91,10 @@ def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:
         return admin
     if environment.is_silent(name):
         return None
-    found = admin.probe(timeout_s=PROBE_S)
-    if not found.answers:
+    probe = admin.probe(timeout_s=PROBE_S)
+    if not probe.answers:
         environment.note_silent(name)
-    return admin if found.reachable else None
+    return admin if probe.reachable else None
 
 
 def ask_dying(environment: Environment, origin: Admin | None, ask: Callable[[Admin], T]) -> T | None:
@@ -134,8 +134,8 @@ def presence(environment: Environment, view: View, name: str, *, behind_mask: bo
     """
     if (out := out_of_service(view, name)) is not None and not (behind_mask and out.state == "masked"):
         return out
-    found = environment.admin(view.clusters[name]).probe(timeout_s=PROBE_S)
-    return Presence(name, "back" if found.reachable else "refuses" if found.answers else "away", found.error)
+    probe = environment.admin(view.clusters[name]).probe(timeout_s=PROBE_S)
+    return Presence(name, "back" if probe.reachable else "refuses" if probe.answers else "away", probe.error)
 
 
 def logs_there(admin: Admin, partitions: Collection[Partition]) -> dict[Partition, Log]:

@@ -84,7 +84,7 @@ class StartableProposal(BaseProposal, Startable):
         """For people."""
 
 
-def begin(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
+def create_operation(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
     """Create the operation and change nothing else. An existing operation of this id is returned.
 
     :raises RefusedError: another operation has locked something that it takes along.

@@ -113,18 +113,18 @@ class Environment:
 
     def operation_of(self, kind: type[AnyOperation], operation_id: str) -> AnyOperation | None:
         """As `operation`; None too if it is of another kind."""
-        found = self.operation(operation_id)
-        return found if isinstance(found, kind) else None
+        operation = self.operation(operation_id)
+        return operation if isinstance(operation, kind) else None
 
     def clusters_with(self, topic: str, view: View) -> list[str]:
         """Names of the reachable clusters in which `topic` exists."""
 
         def look(cluster: Cluster) -> str | None:
             try:
-                found = self.admin(cluster).topics([topic], offsets=False)
+                descriptions = self.admin(cluster).topics([topic], offsets=False)
             except (KafkaAdminError, RefusedError):
                 return None
-            return cluster.name if topic in found else None
+            return cluster.name if topic in descriptions else None
 
         found = self.pool.map(look, view.clusters.values())
         return sorted(name for name in found if name is not None)
@@ -178,7 +178,7 @@ def connect(
     """
     from ha_core.store.zookeeper import connect as connect_store
 
-    known = load_profiles(connection.security_file) if profiles is None else profiles
+    security_profiles = load_profiles(connection.security_file) if profiles is None else profiles
     security = from_environment() if connection.zookeeper_security is None else connection.zookeeper_security
     store = connect_store(
         connection.zookeeper,
@@ -191,7 +191,7 @@ def connect(
         store=store,
         by=by,
         driver=driver,
-        profiles=known,
+        profiles=security_profiles,
         progress=progress,
         session_timeout_s=connection.session_timeout_s,
         warnings=(OPEN_WARNING,) if security.open else (),

@@ -21,7 +21,7 @@ MAX_ANSWER_BYTES = 64 << 20
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class GatewayReply:
     """One gateway's answer, or the reason why there is none."""
 
     gateway: str
@@ -35,44 +35,46 @@ def ask_gateways(
     fields: Mapping[str, str],
     only: str | None = None,
     timeout_s: float = TIMEOUT_S,
-) -> list[Said]:
+) -> list[GatewayReply]:
     """Answers in order of gateway ids. A gateway with workers answers for all of them.
 
     :param only: the id of the only gateway to ask; None: all.
     :raises RefusedError: no such gateway lives, or the token cannot be read.
     """
-    live = by_gateway(environment.store.gateways())
-    asked = [workers[0] for name, workers in live.items() if only in (None, name)]
-    if not asked:
-        known = ", ".join(live) or "none"
+    gateways = by_gateway(environment.store.gateways())
+    workers_asked = [workers[0] for name, workers in gateways.items() if only in (None, name)]
+    if not workers_asked:
+        known = ", ".join(gateways) or "none"
         wanted = "No gateway lives" if only is None else f"Gateway {only} does not live"
         raise RefusedError(f"{wanted} (live: {known}). `switchyard status` shows them.")
     headers = _login()
     with httpx.Client(headers=headers, timeout=timeout_s, trust_env=False, follow_redirects=False) as client:
-        return list(environment.pool.map(lambda record: _one(client, record, path, fields), asked))
+        return list(environment.pool.map(lambda record: _one(client, record, path, fields), workers_asked))
 
 
-def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping[str, str]) -> Said:
+def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping[str, str]) -> GatewayReply:
     if not record.http:
-        return Said(record.gateway, error="it publishes no address for this")
+        return GatewayReply(record.gateway, error="it publishes no address for this")
     try:
         with client.stream("GET", f"{record.http}{path}", params=dict(fields)) as answer:
             body = bytearray()
             for part in answer.iter_bytes():
                 body += part
                 if len(body) > MAX_ANSWER_BYTES:
-                    return Said(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
+                    return GatewayReply(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
         found = httpx.Response(answer.status_code, content=bytes(body)).json()
     except httpx.HTTPError as error:
-        return Said(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
+        return GatewayReply(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
     except ValueError:
-        return Said(record.gateway, error=f"{record.http} answers something that is not JSON; is this a gateway?")
+        return GatewayReply(
+            record.gateway, error=f"{record.http} answers something that is not JSON; is this a gateway?"
+        )
     if not isinstance(found, dict):
-        return Said(record.gateway, error=f"{record.http} answers JSON that is no object")
+        return GatewayReply(record.gateway, error=f"{record.http} answers JSON that is no object")
     if answer.status_code == httpx.codes.OK:
-        return Said(record.gateway, found)
+        return GatewayReply(record.gateway, found)
     hint = f" ({TOKEN_VARIABLE} names the file with it)" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
-    return Said(record.gateway, error=f"{found.get('error', answer.status_code)}{hint}")
+    return GatewayReply(record.gateway, error=f"{found.get('error', answer.status_code)}{hint}")
 
 
 def _login() -> dict[str, str]:

@@ -200,7 +200,7 @@ def holding(
 
 def why_failed(error: BaseException) -> dict[str, Any]:
     """The error as a history entry's detail."""
-    verdicts = [asdict(one) for one in error.verdicts] if isinstance(error, MoveError) else []
+    verdicts = [asdict(verdict) for verdict in error.verdicts] if isinstance(error, MoveError) else []
     return {"error": str(error), **({"verdicts": verdicts} if verdicts else {})}
 
 

@@ -96,7 +96,7 @@ class Kind(ABC):
     def take_back(self, journal: Journal[Any], why: str) -> bool:
         """Take back what was done, and end the operation as `undone`. False: it can only go forward."""
 
-    def take(self, effects: Steps[Any, AnyStep], steps: Iterable[AnyStep]) -> None:
+    def perform_steps(self, effects: Steps[Any, AnyStep], steps: Iterable[AnyStep]) -> None:
         """Perform the steps in order. A failure before the point of no return is taken back at once: clients wait.
 
         :raises StepFailedError: a step failed, and the operation was undone. Any other error: it was not.

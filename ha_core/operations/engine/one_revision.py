@@ -40,7 +40,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
 """Document changed in the revision → its lock."""
 
 
-def begin(
+def begin_single(
     environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str], deletes_in: str = ""
 ) -> Journal[SingleOperation]:
     """:raises LockedError: another operation has locked one of the keys. Nothing was changed."""
@@ -65,7 +65,7 @@ def beginning(
 
     :raises LockedError: nothing was changed.
     """
-    journal = begin(environment, kind, reason, lock_keys)
+    journal = begin_single(environment, kind, reason, lock_keys)
     try:
         with environment.store.hold(journal.operation.id, journal.epoch):
             yield journal

@@ -87,7 +87,7 @@ class Report:
     partitions: tuple[PartitionCut, ...] = ()
     error: str = ""
     verdicts: tuple[Verdict, ...] = ()
-    """The verdicts behind the error, if it has some."""
+    """The verdicts that led to the error, if any did."""
     stayed: Mapping[str, str] = field(default_factory=dict)
     """Topics that did not move because their copies are damaged → reason."""
     compared: ComparedCopies | None = None
@@ -115,7 +115,7 @@ class Report:
                 for p in self.partitions
             ],
             **({"error": self.error} if self.error else {}),
-            **({"verdicts": [asdict(one) for one in self.verdicts]} if self.verdicts else {}),
+            **({"verdicts": [asdict(verdict) for verdict in self.verdicts]} if self.verdicts else {}),
             **({"stayed": dict(self.stayed)} if self.stayed else {}),
             **({"compared": self.compared.model_dump(mode="json")} if self.compared else {}),
         }

@@ -119,7 +119,7 @@ def write_all(
         in_parts(run, write)
 
 
-def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
+def nested_by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
     """topic → partition → value."""
     found: dict[str, dict[int, T]] = {}
     for topic, partition in sorted(values):
@@ -129,7 +129,7 @@ def by_topic(values: Mapping[Partition, T]) -> dict[str, dict[int, T]]:
 
 def bounded(name: str, values: Mapping[Partition, Any]) -> dict[str, Any]:
     """`values` as an entry's detail; only their number if they are too many for the history."""
-    found = by_topic(values)
+    found = nested_by_topic(values)
     return {name: found} if len(json.dumps(found)) <= MAX_DETAIL_BYTES else {f"{name}_left_out": len(values)}
 
 

@@ -16,7 +16,7 @@ from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment, ms_of
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.one_revision import OneRevision, begin, write_maps
+from ha_core.operations.engine.one_revision import OneRevision, begin_single, write_maps
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.facts.clusters import Partition
@@ -28,7 +28,7 @@ from ha_core.plan.migration.aging import (
     LogFacts,
     blocks,
     candidates,
-    closed,
+    closed_extents,
     crossed,
     drop,
     locked_topics,
@@ -118,19 +118,19 @@ def age(
     named = (topic for name, topic in sorted(view.topics.items()) if chosen_by(topics, name))
     free, worked_on = candidates(named, locked_topics(environment.store.locks()))
     put_off = [f"{name}: {why}" for name, why in worked_on.items()]
-    chosen = {name: topic for name, topic in free.items() if delete_origin or any(True for _ in closed(topic))}
+    chosen = {name: topic for name, topic in free.items() if delete_origin or any(True for _ in closed_extents(topic))}
     up = answering(environment, view.clusters.values())
     now_ms = environment.now_ms()
     there, log = _look(environment, up, chosen, view.mirrors, now_ms, everywhere=delete_origin)
     committed = commits(environment, view, chosen, up) if chosen else CommittedOffsets()
     extents: list[Old] = []
     for name, topic in chosen.items():
-        for partition, extent in closed(topic):
-            known = log(extent.cluster, name, partition)
+        for partition, extent in closed_extents(topic):
+            facts = log(extent.cluster, name, partition)
             against = blocks(
                 topic.partitions[partition],
                 extent,
-                known,
+                facts,
                 committed.of.get((name, partition), ()),
                 now_ms,
                 committed.unasked,
@@ -138,7 +138,7 @@ def age(
                 view.masked,
                 committed.last_seen,
             )
-            extents.append(Old(name, partition, extent, known, against))
+            extents.append(Old(name, partition, extent, facts, against))
     after, evidence = _without_aged(chosen, extents)
 
     def changed(topic: Topic) -> Topic | None:
@@ -176,7 +176,7 @@ def _look(
     """
     wanted: dict[str, set[str]] = {name: set(chosen) for name in up} if everywhere else {}
     for topic in chosen.values():
-        for _, extent in closed(topic):
+        for _, extent in closed_extents(topic):
             wanted.setdefault(extent.cluster, set()).add(topic.name)
     there: dict[str, dict[str, TopicDescription]] = {}
     earlier: dict[str, dict[str, KnownTopic]] = {}
@@ -205,9 +205,13 @@ def _look(
             return None
         if (described := there[cluster].get(topic)) is None:
             return GONE
-        ends, known = described.ends.get(partition), earlier[cluster].get(topic)
+        ends, known_topic = described.ends.get(partition), earlier[cluster].get(topic)
         written_ms = last_write_ms.get((cluster, (topic, partition)), 0)
-        looks = [(ms_of(known.at), known.ends[partition])] if known and partition in known.ends else []
+        looks = (
+            [(ms_of(known_topic.at), known_topic.ends[partition])]
+            if known_topic and partition in known_topic.ends
+            else []
+        )
         looks = [] if f"{topic}@{cluster}" in mirrors else looks
         return log_of(
             partition,
@@ -230,7 +234,7 @@ def _last_writes(
     name, latest = admin.cluster.name, dict[Partition, int | None]()
     try:
         states = admin.producers(partitions, timeout_s=LOOK_S) if partitions else {}
-        latest = {key: max((one.last_timestamp_ms for one in some), default=0) for key, some in states.items()}
+        latest = {key: max((facts.last_timestamp_ms for facts in some), default=0) for key, some in states.items()}
     except UnsupportedByClusterError:
         pass
     except KafkaAdminError as error:
@@ -268,14 +272,16 @@ def _deletable(
 
     :param mirrors: keys, `{topic}@{cluster that has the copy}`.
     """
-    groups = grouped(((one.cluster, name), one.group) for (name, _), several in committed.of.items() for one in several)
+    groups = grouped(
+        ((commit.cluster, name), commit.group) for (name, _), several in committed.of.items() for commit in several
+    )
     found: dict[str, list[str]] = {}
     for cluster, there in sorted(looks.items()):
         for name, described in sorted(there.items()):
             topic = written[name]
             if topic.writer == cluster:
                 continue
-            logs = {p: known for p in range(described.partitions) if (known := log(cluster, name, p))}
+            logs = {p: facts for p in range(described.partitions) if (facts := log(cluster, name, p))}
             why = f"{cluster} does not say what it holds"
             if f"{name}@{cluster}" in mirrors:
                 why = "it is the copy of a mirror: `switchyard mirrors`"
@@ -298,7 +304,7 @@ def delete_left_behind(
     :raises StandsInTheWayError: one of them holds records. Nothing was deleted.
     """
     store, cluster = environment.store, admin.cluster.name
-    journal = begin(environment, "age", reason, [f"topic:{name}" for name in sorted(names)], deletes_in=cluster)
+    journal = begin_single(environment, "age", reason, [f"topic:{name}" for name in sorted(names)], deletes_in=cluster)
     operation_id = journal.operation.id
     try:
         with store.hold(operation_id, journal.epoch), journal.step("delete") as seen:

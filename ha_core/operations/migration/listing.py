@@ -60,7 +60,7 @@ class TopicMigration:
             "age_s": self.age_s,
             "reached": self.status.reached,
             "blocks": list(self.blocks),
-            "partitions": [one.to_json(self.status.status) for one in self.status.partitions],
+            "partitions": [partition.to_json(self.status.status) for partition in self.status.partitions],
         }
 
 
@@ -125,27 +125,27 @@ def _groups(operation: MoveOperation | None, view: View) -> str:
 
 def _last_operations(operations: Iterable[Operation]) -> dict[str, MoveOperation]:
     """Topic → the newest operation that has moved it, or moves it."""
-    found: dict[str, MoveOperation] = {}
+    move_operations: dict[str, MoveOperation] = {}
     for operation in operations:
         if isinstance(operation, MoveOperation):
             for name in operation.moving:
-                found.setdefault(name, operation)
-    return found
+                move_operations.setdefault(name, operation)
+    return move_operations
 
 
 def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress], late: bool) -> Iterator[str]:
-    resume = f"`switchyard resume {crossing.operation}"
+    resume_command = f"`switchyard resume {crossing.operation}"
     if topic.fence is not None:
-        yield f"a fence was left on it: {resume}`"
+        yield f"a fence was left on it: {resume_command}`"
     if crossing.state == "proposed":
-        yield f"its cuts are proposed only, and producers wait when they are reached: {resume}`"
+        yield f"its cuts are proposed only, and producers wait when they are reached: {resume_command}`"
         return
     missing = [row for row in rows if not row.reached]
     if not missing:
-        yield f"it is to be settled: {resume}`, or the next scheduled run"
+        yield f"it is to be settled: {resume_command}`, or the next scheduled run"
         return
     named = "; ".join(f"{row.partition} {row.lacks}" for row in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
-    yield f"partition {named}{more}; {resume} --finish-with-barrier` ends it now"
+    yield f"partition {named}{more}; {resume_command} --finish-with-barrier` ends it now"
     if late:
-        yield "it should have ended by now: the next scheduled run ends it behind a fence"
+        yield "it should have ended by now: the next scheduled run ends it under a fence"

@@ -23,7 +23,7 @@ from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.engine.creating import Startable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.report import BaseProposal, require_no_errors
-from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, by_topic
+from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, nested_by_topic
 from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
 from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_trials
@@ -235,7 +235,7 @@ def plan_migration(
         judged.judge(some)
     if judged.refused:
         return propose(verdicts=judged.sorted_verdicts)
-    ends = {(name, p): end for name, one in judged.topics.items() if one.ahead for p, end in one.ends.items()}
+    ends = {(name, p): end for name, moving in judged.topics.items() if moving.ahead for p, end in moving.ends.items()}
     cuts = Cuts(view, whole, ends, _rates(environment, view, whole, ends, rates), given)
     judged.verdicts += judge(CUT_RULES, cuts)
     rows = tuple(_rows(cuts))
@@ -272,7 +272,7 @@ def _rates(
 ) -> Rates:
     """Recorded rates; for partitions without any, those of two looks."""
     recorded = from_summary(summary, request.origin) if summary is not None else Rates({}, "")
-    left = [key for key in keys if key not in recorded.known]
+    left = [key for key in keys if key not in recorded.by_partition]
     if summary is not None and not left:
         return recorded
     looked = looked_at(environment, environment.admin(view.clusters[request.origin]), left)
@@ -281,7 +281,7 @@ def _rates(
     if len(left) == len(keys):
         return replace(looked, words=f"{looked.words} (nothing is recorded about them)")
     return Rates(
-        {**looked.known, **recorded.known},
+        {**looked.by_partition, **recorded.by_partition},
         f"{recorded.words}; for {len(left)} partitions without it, {looked.words}",
     )
 
@@ -300,12 +300,15 @@ def _rows(cuts: Cuts) -> Iterator[PartitionPlan]:
         )
 
 
-def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[MigrationBatch]:
+def _batches(cuts: Cuts, topics: Mapping[str, Moving], max_partitions: int) -> Iterator[MigrationBatch]:
     request, rates = cuts.request, cuts.rates
     runs: list[tuple[CutMode, list[str]]] = []
     for mode, ahead in (("predicted", True), ("barrier", False)):
-        sizes = {name: _bytes(cuts.view.topics.get(name), one) for name, one in topics.items() if one.ahead == ahead}
-        runs += [(mode, some) for some in portions(sizes, MAX_REVISION_BYTES, sizes.__getitem__, max(1, most))]  # type: ignore[misc]  # both literals
+        sizes = {
+            name: _bytes(cuts.view.topics.get(name), moving) for name, moving in topics.items() if moving.ahead == ahead
+        }
+        portions_of_mode = portions(sizes, MAX_REVISION_BYTES, sizes.__getitem__, max(1, max_partitions))
+        runs += [(mode, some) for some in portions_of_mode]  # type: ignore[misc]  # both literals
     for number, (mode, names) in enumerate(runs, start=1):
         keys = [(name, p) for name in names for p in topics[name].ends]
         some = {name: found for name, found in request.scope.partitions.items() if name in names}
@@ -315,10 +318,10 @@ def _batches(cuts: Cuts, topics: Mapping[str, Moving], most: int) -> Iterator[Mi
             number=number,
             request=scoped(request, topics=tuple(names), partitions=some).model_copy(update={"cut": mode}),
             moves=MoveSet(topics=tuple(names), reasons={f"topic:{name}": "named in the scope" for name in names}),
-            rates=by_topic({key: round(rate.highest, 3) for key, rate in known.items() if rate.highest}),
+            rates=nested_by_topic({key: round(rate.highest, 3) for key, rate in known.items() if rate.highest}),
             expected=bounded("expected", expected).get("expected", {}),
             rates_from=rates.words if mode == "predicted" else "",
-            cut_at=by_topic({key: cuts.given[key] for key in keys if key in cuts.given}),
+            cut_at=nested_by_topic({key: cuts.given[key] for key in keys if key in cuts.given}),
         )
 
 
@@ -331,16 +334,16 @@ def _with_groups(batches: tuple[MigrationBatch, ...], dependents: Dependents) ->
     batch = batches[0]
     moves = MoveSet(
         topics=batch.moves.topics,
-        groups=tuple(one.group for one in dependents.groups),
-        reasons={**batch.moves.reasons, **{f"group:{one.group}": one.reason for one in dependents.groups}},
+        groups=tuple(group.group for group in dependents.groups),
+        reasons={**batch.moves.reasons, **{f"group:{group.group}": group.reason for group in dependents.groups}},
     )
     request = scoped(batch.request, user_groups=dependents.scope)
     return (batch.model_copy(update={"request": request, "moves": moves}),)
 
 
-def _bytes(topic: Topic | None, one: Moving) -> int:
+def _bytes(topic: Topic | None, moving: Moving) -> int:
     """Estimated size of the map as JSON, and of last sequences as stored. The stored map is a fraction of that; but
     rates and cuts come on top, and a barrier holds up its whole batch: 3,500 partitions are enough. With cuts ahead
     each topic may be settled by itself; under a fence the whole batch is one revision."""
-    sequences = 0 if one.ahead else SEQUENCE_BYTES * min(one.producers, MAX_TOPIC_SEQUENCES)
-    return _BYTES_PER_PARTITION * one.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences
+    sequences = 0 if moving.ahead else SEQUENCE_BYTES * min(moving.producers, MAX_TOPIC_SEQUENCES)
+    return _BYTES_PER_PARTITION * moving.partitions + (len(topic.to_bytes()) if topic is not None else 0) + sequences

@@ -83,7 +83,7 @@ def plan_deletion(environment: Environment, topics: Iterable[str], accept_away: 
         revision=view.revision,
         verdicts=judge(view, names, facts, accept_away),
         topics=names,
-        held={name: {where: one.records for where, one in held.items()} for name, held in facts.held.items()},
+        held={name: {where: cluster.records for where, cluster in held.items()} for name, held in facts.held.items()},
         mapped=tuple(name for name in names if view.mapped(name) is not None),
         unasked=tuple(sorted(facts.unasked)),
     )
@@ -137,8 +137,8 @@ def _delete(environment: Environment, names: Sequence[str], reason: str, accept_
             facts = _facts(environment, names, ours=journal.operation.id)
             view = environment.store.load()
             BaseProposal(revision=view.revision, verdicts=judge(view, names, facts, accept_away)).require_sound()
-            doomed = {name: {at: one.topic_id for at, one in held.items()} for name, held in facts.held.items()}
-            mirrors = tuple(one for one in view.mirrors.values() if one.topic in doomed.keys() | {*names})
+            doomed = {name: {at: cluster.topic_id for at, cluster in held.items()} for name, held in facts.held.items()}
+            mirrors = tuple(mirror for mirror in view.mirrors.values() if mirror.topic in doomed.keys() | {*names})
             journal.note(doomed=doomed, unasked=tuple(sorted(facts.unasked)), mirrors=mirrors)
             deletion = Deletion(operation=journal.operation.id, since=environment.now())
             expected = _documents(environment, names, mirrors)
@@ -190,15 +190,15 @@ def _facts(environment: Environment, names: Collection[str], ours: str = "") -> 
         return held
 
     held: dict[str, dict[str, TopicInCluster]] = {}
-    for cluster, found in zip(up, environment.pool.map(look, up), strict=True):
-        if isinstance(found, str):
-            unasked[cluster] = found
+    for cluster, clusters in zip(up, environment.pool.map(look, up), strict=True):
+        if isinstance(clusters, str):
+            unasked[cluster] = clusters
             continue
-        for name, holding in found.items():
+        for name, holding in clusters.items():
             held.setdefault(name, {})[cluster] = holding
     readers: dict[str, set[str]] = {}
     for (name, _), several in commits(environment, view, names, up).of.items() if up else ():
-        readers.setdefault(name, set()).update(one.group for one in several if one.live)
+        readers.setdefault(name, set()).update(commit.group for commit in several if commit.may_have_members)
     locked = {name: by for name, by in locked_topics(environment.store.locks()).items() if by != ours}
     return DeletionFacts(held, unasked, {name: groups for name, groups in readers.items() if groups}, locked)
 
@@ -292,7 +292,7 @@ def _forget(journal: Journal[SingleOperation], names: Collection[str]) -> None:
         store.renew_known(KnownGroup, cluster, stale)
     up = answering(environment, view.clusters.values())
     known = commits(environment, view, names, up).of.items()
-    by_group = grouped(((one.cluster, one.group), key) for key, several in known for one in several)
+    by_group = grouped(((commit.cluster, commit.group), key) for key, several in known for commit in several)
     for (cluster, group), keys in by_group.items():
         _forget_commits(journal, up.get(cluster), group, keys)
 
@@ -358,5 +358,5 @@ def delete_requested(environment: Environment, request: DeletionRequest) -> str:
 
 def _causes(error: MoveError | KafkaAdminError) -> set[str]:
     verdicts: tuple[Verdict, ...] = error.verdicts if isinstance(error, MoveError) else ()
-    errors = [one for one in verdicts if one.level == "error"]
-    return {"gone" if one.code == "unknown-topic" else one.cause for one in errors}
+    errors = [verdict for verdict in verdicts if verdict.level == "error"]
+    return {"gone" if verdict.code == "unknown-topic" else verdict.cause for verdict in errors}

@@ -47,26 +47,28 @@ def lacking_copies(environment: Environment, view: View) -> tuple[list[LackingCo
     """
     some = sorted(_candidates(environment, view), key=lambda mirror: mirror.key)
     routes = grouped(((mirror.source, mirror.target), mirror) for mirror in some[:MAX_MIRRORS])
-    found = [one for route, mirrors in routes.items() for one in _look_at(environment, route, mirrors)]
-    return sorted(found, key=lambda one: one.mirror.key), len(some[MAX_MIRRORS:])
+    copies = [
+        lacking_copy for route, mirrors in routes.items() for lacking_copy in _look_at(environment, route, mirrors)
+    ]
+    return sorted(copies, key=lambda copy: copy.mirror.key), len(some[MAX_MIRRORS:])
 
 
 def _candidates(environment: Environment, view: View) -> Iterator[Mirror]:
     standing = [one for one in view.mirrors.values() if one.held is None]
     if not standing:
         return
-    known: dict[str, Mapping[str, KnownTopic]] = {}
+    known_topics: dict[str, Mapping[str, KnownTopic]] = {}
     for cluster in {side for one in standing for side in (one.source, one.target)}:
         topics = {one.topic for one in standing if cluster in (one.source, one.target)}
-        known[cluster] = environment.store.known(KnownTopic, cluster, topics)
+        known_topics[cluster] = environment.store.known(KnownTopic, cluster, topics)
     reported = {
-        (one.link, one.mirror, partition): copied.runs
+        (copied_mirror.link, copied_mirror.mirror, partition): copied.runs
         for document in environment.store.follow_mirror_copies().read()
-        for one in document.mirrors
-        for partition, copied in one.partitions.items()
+        for copied_mirror in document.mirrors
+        for partition, copied in copied_mirror.partitions.items()
     }
     for mirror in standing:
-        here, there = known[mirror.source].get(mirror.topic), known[mirror.target].get(mirror.topic)
+        here, there = known_topics[mirror.source].get(mirror.topic), known_topics[mirror.target].get(mirror.topic)
         starts = {} if there is None else there.starts
         sources = {} if here is None else here.starts
         if any(
@@ -96,13 +98,13 @@ def _look_at(environment: Environment, route: tuple[str, str], mirrors: Collecti
     except (KafkaAdminError, RefusedError):
         return  # another check reports a cluster that does not answer
     for mirror in mirrors:
-        lacking = [one for one in plans[mirror.topic] if one.deleted and not one.outlived]
+        lacking = [ranges for ranges in plans[mirror.topic] if ranges.deleted and not ranges.outlived]
         if lacking:
             yield LackingCopy(
                 mirror,
-                sum(one.deleted for one in lacking),
-                any(one.compacted.source for one in lacking),
-                tuple(one.partition for one in lacking),
+                sum(ranges.deleted for ranges in lacking),
+                any(ranges.compacted.source for ranges in lacking),
+                tuple(ranges.partition for ranges in lacking),
             )
 
 
@@ -115,9 +117,9 @@ _BEGINS_LATER: Code = "copy-begins-later"
 
 def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
     """Mirrors that no job copies, and partitions that wait for an operator."""
-    found = mirrors_now(environment)
-    waiting = [row for row in found.rows if row.state in {"nobody", "stopped", "unreadable"}]
-    begun = {(one.topic, one.target) for one in found.mirrors if environment.age_s(one.since) < BEGINS_S}
+    mirrors = mirrors_now(environment)
+    waiting = [row for row in mirrors.rows if row.state in {"nobody", "stopped", "unreadable"}]
+    begun = {(mirror.topic, mirror.target) for mirror in mirrors.mirrors if environment.age_s(mirror.since) < BEGINS_S}
     lonely = (row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun)
     if alone := [f"{row.topic} in {row.target}" for row in lonely]:
         yield Problem(
@@ -144,8 +146,8 @@ def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
 
 def lacking(environment: Environment, view: View) -> Iterator[Problem]:
     """Copies that have deleted records of their sources: otherwise only a failover would show that."""
-    found, unseen = lacking_copies(environment, view)
-    for mirror, records, at_most, partitions, why in found[:MAX_NAMED]:
+    copies, unseen = lacking_copies(environment, view)
+    for mirror, records, at_most, partitions, why in copies[:MAX_NAMED]:
         topic, target = mirror.topic, mirror.target
         about = f"mirror of {topic} in {target}"
         verify = f"`switchyard mirror verify {topic} --to {target}`"
@@ -153,18 +155,18 @@ def lacking(environment: Environment, view: View) -> Iterator[Problem]:
             text = f"It has deleted records; how many of them {mirror.source} still has is unknown: {why}."
             yield Problem(about, text, f"{verify} tries again.", _BEGINS_LATER)
             continue
-        most = "at most " if at_most else ""
+        prefix = "at most " if at_most else ""
         yield Problem(
             about,
-            f"{_BEGINS_LATER}: it has deleted {most}{amount(records, 'record')} that {mirror.source} still has, in "
-            f"{listed(f'partition {one}' for one in partitions)}. A failover to it would lose them.",
+            f"{_BEGINS_LATER}: it has deleted {prefix}{amount(records, 'record')} that {mirror.source} still has, in "
+            f"{listed(f'partition {partition}' for partition in partitions)}. A failover to it would lose them.",
             f"{verify} counts them. Compare its retention settings in both clusters (`switchyard mirrors`). For a "
             f"complete copy: `switchyard mirror unlink {topic} --to {target} --delete-copy --reason …`, then link it "
             "anew.",
             _BEGINS_LATER,
             records,
         )
-    if (more := len(found[MAX_NAMED:]) + unseen) > 0:
+    if (more := len(copies[MAX_NAMED:]) + unseen) > 0:
         text = f"Copies of {amount(more, 'more topic')} may lack records that their sources have."
         yield Problem("mirrors", text, "`switchyard mirror verify TOPIC --sample` counts them.", _BEGINS_LATER)
 
@@ -172,11 +174,11 @@ def lacking(environment: Environment, view: View) -> Iterator[Problem]:
 def not_in_sync(environment: Environment) -> Iterator[Problem]:
     """Settings, rights and offsets of mirrors that are not in sync and wait for an operator."""
     looks = synced(environment, environment.store.mirrors())
-    stops = [(look, one) for look in looks for one in look.findings if one.stop]
-    for look, one in stops[:MAX_SYNC_PROBLEMS]:
+    stops = [(look, sync_finding) for look in looks for sync_finding in look.findings if sync_finding.stop]
+    for look, finding in stops[:MAX_SYNC_PROBLEMS]:
         yield Problem(
             f"mirrors of {look.source} in {look.target}",
-            f"{one.about}, {one.what}: {one.reason}",
+            f"{finding.about}, {finding.what}: {finding.reason}",
             "Repair that; `switchyard mirror sync` tries again at once.",
         )
     if len(stops) > MAX_SYNC_PROBLEMS:

@@ -7,7 +7,7 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveOperation, MoveRequest, View
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.model.operation import LinkOperation, LinkRequest
 from ha_core.model.portions import portions
 from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
@@ -19,14 +19,14 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
 from ha_core.operations.engine.kind import Effect
-from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, by_topic, commit_now
+from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, commit_now, nested_by_topic
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
 from ha_core.operations.proposal.proposal import with_trials
 from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.plan.mirror.linking import BACK, LINK_RULES, Step, link_change, mirrors, resume, unlink_change
+from ha_core.plan.mirror.linking import BACK, LINK_RULES, Step, link_change, mirrors, remaining_steps, unlink_change
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import PreflightCase, preflight
 from ha_core.store.errors import StoreError
@@ -64,8 +64,8 @@ def link_request(topics: Collection[str], source: str, target: str, reason: str,
     if patterns := [name for name in topics if is_pattern(name)]:
         raise unchanged(f"{listed(patterns)}: a mirror takes topic names, not patterns. Name each topic.")
     scope = [f"topic:{name}" for name in topics]
-    asked = make_request(scope, source, target, reason=reason, include_other_users=True)
-    return LinkRequest.model_validate(asked.model_dump() | policy)
+    request = make_request(scope, source, target, reason=reason, include_other_users=True)
+    return LinkRequest.model_validate(request.model_dump() | policy)
 
 
 def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
@@ -134,10 +134,12 @@ class LinkSteps(MoveSteps[LinkOperation, Step]):
         deleted = store.deleted_records(self.journal.moves.topics)
         counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}
         ends = origin.ends([key for key in deleted if key[1] < counts.get(key[0], 0)])
-        starts = {key: live(view.topics[key[0]].extents(key[1])).extrapolate(one.start) for key, one in ends.items()}
+        starts = {
+            key: open_extent(view.topics[key[0]].extents(key[1])).extrapolate(one.start) for key, one in ends.items()
+        }
         lower = {key: start for key, offset in deleted.items() if (start := max(starts.get(key, 0), 0)) < offset}
-        for topic, starts_of in by_topic(lower).items():
-            store.lower_deleted(topic, by_topic(deleted)[topic], starts_of)
+        for topic, starts_of in nested_by_topic(lower).items():
+            store.lower_deleted(topic, nested_by_topic(deleted)[topic], starts_of)
 
     def record(self) -> None:
         count = len(self.journal.moves.topics)
@@ -154,13 +156,13 @@ class LinkSteps(MoveSteps[LinkOperation, Step]):
         journal, environment = self.journal, self.environment
         sides = journal.origin, journal.target
         try:
-            found = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
+            synced = sync(environment.store, sides, "topics", environment.now(), Memory(), journal.moves.topics)
         except (KafkaAdminError, StoreError) as error:
             environment.say(f"rights are synced later: {error}")
             return
-        for one in found.findings:
-            if one.what == "rights":
-                environment.say(f"{one.about}: {one.reason}")
+        for finding in synced.findings:
+            if finding.what == "rights":
+                environment.say(f"{finding.about}: {finding.reason}")
 
     def unlink(self) -> None:
         commit_now(self.journal, unlink_change, "unlink")
@@ -173,7 +175,7 @@ class Link(MoveKind):
     taken_back = "The link was undone: nothing is mirrored, no lock is left."
 
     def advance(self, journal: Journal[LinkOperation]) -> None:
-        self.take(LinkSteps(journal, "interrupted on the way back"), resume(journal.operation))
+        self.perform_steps(LinkSteps(journal, "interrupted on the way back"), remaining_steps(journal.operation))
 
     def take_back(self, journal: Journal[LinkOperation], why: str) -> bool:
         if journal.operation.state == "cut":

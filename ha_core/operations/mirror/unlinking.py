@@ -31,7 +31,7 @@ from ha_core.operations.engine.errors import RefusedError, StepFailedError, unch
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.plan.facts.clusters import is_live
+from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.linking import needed
@@ -95,11 +95,11 @@ def unlink(
 def _end(environment: Environment, topics: Sequence[str], target: str, reason: str, delete_copy: bool) -> Report:
     with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(topics)]) as journal:
         with journal.step("unlink") as seen:
-            found = judged(environment, topics, target, delete_copy)  # under the locks nothing of it changes
+            end = judged(environment, topics, target, delete_copy)  # under the locks nothing of it changes
             seen.update(topics=sorted(topics), target=target, reason=reason, delete_copy=delete_copy)
             deletes_in = target if delete_copy else ""
-            journal.note(mirrors=found.mirrors, deletes_in=deletes_in, topic_ids=dict(found.topic_ids))
-            commit_single(journal, (), found.expected, seen)
+            journal.note(mirrors=end.mirrors, deletes_in=deletes_in, topic_ids=dict(end.topic_ids))
+            commit_single(journal, (), end.expected, seen)
         Unlink().end(journal)
         return report_of(environment, journal.operation)
 
@@ -122,17 +122,19 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     missing = [name for name in names if name not in standing]
     earlier = dict(_ended_earlier(environment, missing, target)) if missing else {}
     # Without a topic id (brokers before 2.8) it may be another topic of the same name by now.
-    left = {name: (one, topic_id) for name, (one, topic_id) in earlier.items() if topic_id} if delete_copy else {}
+    left = {name: (mirror, topic_id) for name, (mirror, topic_id) in earlier.items() if topic_id} if delete_copy else {}
     # Some may have ended already: the command is repeated after a crash between two operations, or in one.
     known = earlier.keys() if standing else left.keys()
     if without := [name for name in missing if name not in known]:
         raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
-    mirrors = {name: stored[0] for name, stored in standing.items()} | {name: one for name, (one, _) in left.items()}
+    mirrors = {name: stored[0] for name, stored in standing.items()} | {
+        name: mirror for name, (mirror, _) in left.items()
+    }
     expected: Expected = {(Mirror, mirror.key): version for mirror, version in standing.values()}
     ids: dict[str, str] = {}
     if delete_copy:
         ids = _deletable(environment, [stored[0] for stored in standing.values()], target)
-        ids |= _deletable(environment, [one for one, _ in left.values()], target)
+        ids |= _deletable(environment, [mirror for mirror, _ in left.values()], target)
         ids |= {name: topic_id for name, (_, topic_id) in left.items()}
     return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
 
@@ -230,8 +232,10 @@ def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> st
     """The copies that may be the last logs of their topics, since their sources do not answer; empty: none."""
     for source, names in sorted(grouped((mirror.source, mirror.topic) for mirror in mirrors).items()):
         try:
-            found = admin_of(environment, source).topics(names)
-            silent = sorted(name for name, one in found.items() if len(one.ends) < one.partitions)
+            descriptions = admin_of(environment, source).topics(names)
+            silent = sorted(
+                name for name, description in descriptions.items() if len(description.ends) < description.partitions
+            )
             why = f"leaders of {listed(silent)} do not answer" if silent else ""
         except (KafkaAdminError, RefusedError) as error:
             why = str(error)
@@ -248,8 +252,8 @@ def _at_home(environment: Environment, view: View, target: Admin, names: Collect
     states, led = target.list_groups(), homes(view, environment.store.usage().values())
     found: dict[str, set[str]] = {}
     for group, committed in target.group_offsets(sorted(states), stable=False).items():
-        live = bool(states[group]) and is_live(states[group])
-        if live or target.cluster.name in led.get(group, ()):
+        has_members = bool(states[group]) and may_have_members(states[group])
+        if has_members or target.cluster.name in led.get(group, ()):
             for topic in {topic for topic, _ in committed}.intersection(names):
                 found.setdefault(topic, set()).add(group)
     return found

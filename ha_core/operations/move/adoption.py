@@ -22,7 +22,7 @@ def adopt_groups(journal: Journal[MoveOperation]) -> None:
         seen.update(_forget_stale(journal, groups))
         adopted, left_out = adopt(journal, groups)
         journal.note(adopted=adopted)
-        seen.update(adopted={name: len(one.members) for name, one in adopted.items()}, left_out=left_out)
+        seen.update(adopted={name: len(group.members) for name, group in adopted.items()}, left_out=left_out)
 
 
 def _forget_stale(journal: Journal[MoveOperation], groups: Collection[str]) -> dict[str, int]:
@@ -66,13 +66,13 @@ def adopt(journal: Journal[MoveOperation], groups: Collection[str]) -> tuple[dic
 def still_adopted(origin: Admin, target: Admin, groups: Mapping[str, AdoptedGroup]) -> dict[str, AdoptedGroup]:
     """Groups whose members are alive, in the same generation, on both sides. Keeps them alive."""
     alive: dict[str, AdoptedGroup] = {}
-    for name, one in groups.items():
+    for name, group in groups.items():
         try:
-            keep_members_alive(origin, in_origin(name, one))
-            keep_members_alive(target, in_target(name, one))
+            keep_members_alive(origin, in_origin(name, group))
+            keep_members_alive(target, in_target(name, group))
         except KafkaAdminError:
             continue
-        alive[name] = one
+        alive[name] = group
     return alive
 
 

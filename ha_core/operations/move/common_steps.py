@@ -66,13 +66,13 @@ class MoveSteps(Steps[AnyMove, AnyStep]):
         journal, moves = self.journal, self.journal.moves
         target, origin = journal.target, origin_of(self.environment, journal.request)
         brokers, defaults = len(target.probe().brokers), target.topic_defaults()
-        known = specs(journal, origin, brokers)
-        self._specs = [as_made(spec, defaults, brokers, journal.request) for spec in known]
+        topic_specs = specs(journal, origin, brokers)
+        self._specs = [as_made(spec, defaults, brokers, journal.request) for spec in topic_specs]
         self._there = target.topics(moves.topics, offsets=False)
         if journal.request.mode == "forced":
             self._specs = [self._as_its_copy(spec) for spec in self._specs]
         # A dead origin may not describe a topic; then it exists in the target, which does.
-        counts = {name: found.partitions for name, found in self._there.items()}
+        counts = {name: description.partitions for name, description in self._there.items()}
         counts |= {spec.name: spec.partitions for spec in self._specs}
         with journal.step("pin") as seen:
             touched = Touched.read(journal)
@@ -136,8 +136,8 @@ class MoveSteps(Steps[AnyMove, AnyStep]):
         left = [
             (name, partition)
             for name, there in self._there.items()
-            if (known := sequences.get(name)) is not None
-            for partition in known.left_by_force.get(target, ())
+            if (last_sequences := sequences.get(name)) is not None
+            for partition in last_sequences.left_by_force.get(target, ())
             if partition < there.partitions
         ]
         if left:
@@ -321,8 +321,8 @@ def specs(journal: Journal[MoveOperation], origin: Admin | None, brokers: int) -
     """The topics' partitions and settings; for a dead origin as last seen, or from their maps."""
     moves = journal.moves
     if journal.request.mode == "planned":
-        found = described(journal.origin, moves.topics)
-        return [found[name] for name in moves.topics]
+        descriptions = described(journal.origin, moves.topics)
+        return [descriptions[name] for name in moves.topics]
     answer = ask_dying(journal.environment, origin, lambda dying: described(dying, moves.topics, DYING_S))
     if answer is not None:
         return [answer[name] for name in moves.topics]

@@ -22,13 +22,13 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
 from ha_core.model.operation import DependentGroups
 from ha_core.operations.clusters.collect_facts import gather_all
-from ha_core.operations.engine.creating import await_free, begin
+from ha_core.operations.engine.creating import await_free, create_operation
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.proposal import plan
-from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.clusters import Partition, may_have_members
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.move.closure import closure, users_at
 from ha_core.plan.preflight import DEPENDENT_RULES, judge
@@ -77,7 +77,7 @@ class Dependents:
     @property
     def scope(self) -> tuple[tuple[str, str], ...]:
         """(user, group) of all that come along."""
-        return tuple((user, one.group) for one in self.groups for user in one.users)
+        return tuple((user, group.group) for group in self.groups for user in group.users)
 
 
 def find_dependents(environment: Environment, view: View, request: MoveRequest, topics: Collection[str]) -> Dependents:
@@ -104,7 +104,7 @@ def find_dependents(environment: Environment, view: View, request: MoveRequest, 
         DependentGroup(
             group=name,
             users=users[name],
-            members=len(known.members) if (known := facts.group(request.origin, name)) is not None else 0,
+            members=len(group.members) if (group := facts.group(request.origin, name)) is not None else 0,
             reads=tuple(sorted(readers[name])),
             reads_too=tuple(case.others(name)),
         )
@@ -122,7 +122,7 @@ def _readers(
     committed = admin.group_offsets(sorted(states), stable=False, timeout_s=LOOK_S)
     found = {name: topics & {topic for topic, _ in offsets} for name, offsets in committed.items()}
     # Members that never committed; brokers before Kafka 2.6 do not list groups with their states.
-    silent = [name for name, some in found.items() if not some and is_live(states[name])]
+    silent = [name for name, some in found.items() if not some and may_have_members(states[name])]
     for name, group in admin.describe_groups(silent, timeout_s=LOOK_S).items() if silent else ():
         found[name] = topics & group.assigned
     return {name: some for name, some in found.items() if some}, {name: tuple(one) for name, one in committed.items()}
@@ -130,9 +130,9 @@ def _readers(
 
 def _softened(verdicts: Collection[Verdict], origin: str) -> Iterator[Verdict]:
     """An error against the move of a group is a warning for the move of its topics."""
-    for one in verdicts:
-        softer = replace(one, level="warning", text=f"{one.text} It stays in {origin}.")
-        yield softer if one.level == "error" else one
+    for verdict in verdicts:
+        softer = replace(verdict, level="warning", text=f"{verdict.text} It stays in {origin}.")
+        yield softer if verdict.level == "error" else verdict
 
 
 def follow(journal: Journal[MoveOperation]) -> None:
@@ -144,10 +144,10 @@ def follow(journal: Journal[MoveOperation]) -> None:
     if request.groups == "leave" or request.scope.user_groups or journal.operation.evidence.groups is not None:
         return
     with journal.step("groups") as seen:
-        found = _follow(journal)
-        seen.update(found.model_dump(exclude_defaults=True))
-        journal.note(groups=found)
-    if found.error:
+        groups = _follow(journal)
+        seen.update(groups.model_dump(exclude_defaults=True))
+        journal.note(groups=groups)
+    if groups.error:
         journal.environment.say(f"groups: {failure(journal.operation)}")
 
 
@@ -161,14 +161,14 @@ def unfollowed(operation: MoveOperation) -> str:
 
 def words(operation: MoveOperation, view: View | None = None) -> str:
     """The result of moving the groups; empty before that. `view` as for `failure`."""
-    found = operation.evidence.groups
-    if found is None:
+    groups = operation.evidence.groups
+    if groups is None:
         return ""
-    if found.error:
+    if groups.error:
         return failure(operation, view) or "the groups were moved afterwards"
-    if not found.moved:
+    if not groups.moved:
         return "no group has followed"
-    return f"{amount(found.moved, 'group', 'has', 'have')} followed in operation {', '.join(found.operations)}"
+    return f"{amount(groups.moved, 'group', 'has', 'have')} followed in operation {', '.join(groups.operations)}"
 
 
 def failure(operation: MoveOperation, view: View | None = None) -> str:
@@ -176,10 +176,10 @@ def failure(operation: MoveOperation, view: View | None = None) -> str:
 
     :param view: the current state; an operator may have moved them since.
     """
-    found = operation.evidence.groups
-    if found is None or not found.error or (view is not None and _moved_since(operation, found, view)):
+    groups = operation.evidence.groups
+    if groups is None or not groups.error or (view is not None and _moved_since(operation, groups, view)):
         return ""
-    return f"the groups did not follow: {found.error} The topics stay moved. Next: {found.next}"
+    return f"the groups did not follow: {groups.error} The topics stay moved. Next: {groups.next}"
 
 
 def _moved_since(operation: MoveOperation, groups: DependentGroups, view: View) -> bool:
@@ -199,14 +199,14 @@ def _follow(journal: Journal[MoveOperation]) -> DependentGroups:
         for operation_id in (first, *(f"{first}.{number}" for number in range(2, MAX_OPERATIONS + 1))):
             known, more = environment.operation_of(MoveOperation, operation_id), True  # a killed run may have had more
             if known is None:
-                found = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
-                left_out = dict(list(found.left_out.items())[:MAX_LEFT_OUT])
+                dependents = find_dependents(environment, environment.store.load(), request, journal.moves.topics)
+                left_out = dict(list(dependents.left_out.items())[:MAX_LEFT_OUT])
                 error, by_hand = "", True
-                more = len(found.groups) > MAX_GROUPS
-                scope = Scope(user_groups=found.scope)
-                if not found.groups:
+                more = len(dependents.groups) > MAX_GROUPS
+                scope = Scope(user_groups=dependents.scope)
+                if not dependents.groups:
                     break
-                batch = replace(found, groups=found.groups[:MAX_GROUPS])
+                batch = replace(dependents, groups=dependents.groups[:MAX_GROUPS])
                 groups = len(_begin(environment, request, Scope(user_groups=batch.scope), operation_id).groups)
             else:
                 environment.say(f"operation {operation_id} was begun by {known.by}: continuing it")
@@ -236,7 +236,7 @@ def _begin(environment: Environment, request: MoveRequest, scope: Scope, operati
     await_free(environment, keys)
     proposal = plan(environment, switch)
     proposal.require_sound()
-    begin(environment, proposal, operation_id)
+    create_operation(environment, proposal, operation_id)
     return proposal.moves
 
 

@@ -53,7 +53,7 @@ class FencedReads:
     leaving: tuple[Partition, ...] | None = None
     """Partitions that move; None: all. The origin is asked only for these: others may have no leader."""
     forced: bool = False
-    known: LastKnown = field(default_factory=LastKnown)
+    last_known: LastKnown = field(default_factory=LastKnown)
     """For an origin that may not answer, in forced moves only."""
     committed: Mapping[str, Mapping[Partition, Committed]] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
@@ -94,7 +94,7 @@ class FencedReads:
         if self.origin is None or self.forced:
             here, producers = self._last_words()
             groups.result()
-            known = self.known.ends
+            known = self.last_known.ends
             ends = {
                 key: known(self.environment, key, one.log_end, here.get(key), one.start)
                 for key, one in there.result().items()
@@ -120,12 +120,18 @@ class FencedReads:
 
         Empty for brokers older than 2.8, which do not list producers.
         """
-        return [key for key, known in self._producers().items() if any(one.transactional for one in known)]
+        return [
+            key
+            for key, facts in self._producers().items()
+            if any(producer_facts.transactional for producer_facts in facts)
+        ]
 
     def open_transactions(self) -> dict[Partition, tuple[ProducerFacts, ...]]:
         """Producers with an open transaction, by partition; partitions without any are left out."""
         known = self._producers().items()
-        return {key: some for key, all_of in known if (some := tuple(one for one in all_of if one.in_transaction))}
+        return {
+            key: some for key, all_of in known if (some := tuple(facts for facts in all_of if facts.in_transaction))
+        }
 
     def copy_offsets(self, adopted: Mapping[str, AdoptedGroup]) -> dict[str, int]:
         """Commit in the target the groups' offsets of the origin; group → number of partitions."""
@@ -164,12 +170,14 @@ class FencedReads:
             answer = ask_dying(
                 self.environment, self.origin, lambda origin: origin.group_offsets(self.groups, timeout_s=DYING_S)
             )
-            found = self.known.group_offsets() if answer is None else answer
+            found = self.last_known.group_offsets() if answer is None else answer
         else:
             found = self.origin.group_offsets(self.groups)
         topics = {topic for committed in found.values() for topic, _ in committed}
         there = self.target.topics(topics, offsets=False) if topics else {}
-        known = {(name, partition) for name, one in there.items() for partition in range(one.partitions)}
+        known = {
+            (name, partition) for name, description in there.items() for partition in range(description.partitions)
+        }
         self.committed = {
             group: {key: value for key, value in committed.items() if key in known}
             for group, committed in found.items()
@@ -205,12 +213,12 @@ def quiet_ends(
     """
     deadline = environment.monotonic() + timeout_s
     while True:
-        found = origin.ends(partitions)
-        restless = sorted(key for key, one in found.items() if not one.replicated or one.open_transaction)
+        ends = origin.ends(partitions)
+        restless = sorted(key for key, one in ends.items() if not one.replicated or one.open_transaction)
         if not restless:
-            return found
+            return ends
         if environment.monotonic() >= deadline:
-            named = listed(f"{topic}-{part} ({_why(found[topic, part])})" for topic, part in restless)
+            named = listed(f"{topic}-{part} ({_why(ends[topic, part])})" for topic, part in restless)
             raise StepFailedError(
                 f"Cluster {origin.cluster.name} did not come to rest within {timeout_s:g} s: {named}. Let "
                 "transactions end and replicas catch up, then repeat the move, or give it a longer --drain-timeout."
@@ -242,7 +250,7 @@ def require_not_grown(before: Mapping[str, int], now: Mapping[str, int]) -> None
         name = min(grown)
         raise StepFailedError(
             f"Topic {name} has {now[name]} partitions in the origin, {before[name]} when the move began: the new ones "
-            "would be left behind. Give the copy in the target as many, if it stays, then try again."
+            "would stay in the origin. Give the copy in the target as many, if it stays, then try again."
         )
 
 

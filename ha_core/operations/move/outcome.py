@@ -76,9 +76,9 @@ def gone(operation: SwitchOperation) -> str:
     found, request = operation.evidence.gone_from_copies, operation.request
     if not found:
         return ""
-    most = "" if request.mode == "planned" else "at most "
+    prefix = "" if request.mode == "planned" else "at most "
     what = (
-        f"{request.target} had deleted {most}{amount(sum(found.values()), 'record')} of {listed(found)} that "
+        f"{request.target} had deleted {prefix}{amount(sum(found.values()), 'record')} of {listed(found)} that "
         f"{request.origin} {'has' if request.mode == 'planned' else 'had'}"
     )
     if request.mode == "planned":
@@ -93,7 +93,7 @@ def ended_too(operation: SwitchOperation) -> str:
     if not operation.evidence.ended_too:
         return ""
     origin, target = operation.route
-    ended = listed(f"{one.topic} in {one.target}" for one in operation.evidence.ended_too)
+    ended = listed(f"{mirror.topic} in {mirror.target}" for mirror in operation.evidence.ended_too)
     return (
         f"the mirrors of {ended} have ended with it, as {origin} is not the writer any more: delete the topic there, "
         f"then `switchyard mirror link TOPIC --from {target} --to CLUSTER`"

@@ -34,9 +34,9 @@ def follow_origin(journal: Journal[MoveOperation], names: Collection[str]) -> Sh
         return {}
     here = journal.origin.settings(made)
     due = _due(journal, here)
-    if changing := {name: one for name, one in due.items() if one.changes}:
+    if changing := {name: settings_due for name, settings_due in due.items() if settings_due.changes}:
         with journal.step("settings") as seen:
-            seen["changed"] = {name: dict(one.changes) for name, one in sorted(changing.items())}
+            seen["changed"] = {name: dict(settings_due.changes) for name, settings_due in sorted(changing.items())}
             if refused := alter(journal.target, changing, journal.still_ours):
                 raise StepFailedError(
                     f"{journal.request.target} refuses settings that were changed in {journal.request.origin} since "
@@ -57,13 +57,13 @@ def copy_late_changes(journal: Journal[MoveOperation], before: Shapes) -> None:
     try:
         here = journal.origin.settings(before)
         changing: dict[str, SettingsDue] = {}
-        for name, one in _due(journal, here).items():
-            changed = {key for key in one.changes if here[name].get(key) != before[name].get(key)}
+        for name, due in _due(journal, here).items():
+            changed = {key for key in due.changes if here[name].get(key) != before[name].get(key)}
             if changed:
-                changing[name] = SettingsDue({key: one.changes[key] for key in changed})
+                changing[name] = SettingsDue({key: due.changes[key] for key in changed})
         if changing:
             with journal.step("settings") as seen:
-                seen["changed"] = {name: dict(one.changes) for name, one in sorted(changing.items())}
+                seen["changed"] = {name: dict(settings_due.changes) for name, settings_due in sorted(changing.items())}
                 refused = alter(journal.target, changing, journal.still_ours)
                 if refused:
                     journal.environment.say(f"{_words(refused)}: set them in {journal.request.target} by hand")

@@ -46,37 +46,37 @@ def compare_copies(journal: Journal[SwitchOperation]) -> None:
         try:
             mirrors = [view.mirrors[f"{topic}@{target}"] for topic in topics]
             planned = plan_mirrors(journal.origin, journal.target, mirrors, extent)
-            begun = [one for one in planned if one.plan.begun]
+            begun = [planned_comparison for planned_comparison in planned if planned_comparison.plan.begun]
             within_s = SAMPLE_S if request.verify == "sample" else None
-            found = MirrorsCompared(extent, compare_all(environment, begun, extent.seed, within_s))
+            comparison = MirrorsCompared(extent, compare_all(environment, begun, extent.seed, within_s))
         except KafkaAdminError as error:
             verdict = not_compared(origin, target, str(error))
             raise StepFailedError(verdict.words, [verdict]) from error
-        looked, of = found.ranges
+        looked, of = comparison.ranges
         compared = ComparedCopies(
             verify=request.verify,
-            records=found.records,
-            partitions=len(found.partitions),
+            records=comparison.records,
+            partitions=len(comparison.partitions),
             ranges=looked,
             of_ranges=of,
             seed=extent.seed,
             seconds=round(environment.monotonic() - began, 1),
         )
         seen.update(compared.model_dump(mode="json", include={"records", "partitions", "ranges", "of_ranges"}))
-        if verdicts := copies_differ(origin, target, found.differing):
+        if verdicts := copies_differ(origin, target, comparison.differing):
             raise StepFailedError(" ".join(verdict.words for verdict in verdicts), verdicts)
         journal.note(compared=compared)
 
 
 def compared_words(operation: MoveOperation) -> str:
     """The result of the comparison; empty: nothing was compared."""
-    found = operation.evidence.compared
-    if found is None:
+    copies = operation.evidence.compared
+    if copies is None:
         return ""
-    what = "all of them" if found.verify == "full" else f"a sample, by seed {found.seed}"
+    what = "all of them" if copies.verify == "full" else f"a sample, by seed {copies.seed}"
     return (
-        f"{found.records:,} records of its copies were equal to those of their sources before "
-        f"({found.ranges:,} of {found.of_ranges:,} ranges: {what})"
+        f"{copies.records:,} records of its copies were equal to those of their sources before "
+        f"({copies.ranges:,} of {copies.of_ranges:,} ranges: {what})"
     )
 
 

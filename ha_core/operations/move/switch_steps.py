@@ -28,7 +28,7 @@ from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, describ
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
 from ha_core.operations.engine.kind import Effect, patiently
-from ha_core.operations.engine.revisions import Touched, by_topic
+from ha_core.operations.engine.revisions import Touched, nested_by_topic
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
@@ -62,7 +62,7 @@ from ha_core.plan.move.planner import (
     cut_change,
     fence_change,
     quiesce_change,
-    resume,
+    remaining_steps,
     steps,
     undo_change,
 )
@@ -171,7 +171,9 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             with journal.step("level") as seen:
                 view = self.environment.store.load()
                 mirrors = {name: held(journal.operation, view, name) for name in mirrored}
-                partitions = {name: one.partitions for name, one in described(journal.origin, mirrors).items()}
+                partitions = {
+                    name: description.partitions for name, description in described(journal.origin, mirrors).items()
+                }
                 ours = partial(journal.still_ours, OURS_FOR_S)
                 self.levelling = OwnCopies(self.environment, journal.origin, journal.target, mirrors, partitions, ours)
                 seen.update(partitions=len(self.levelling.partitions), missing_records=self.levelling.level())
@@ -255,10 +257,10 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             view = self.touched.view
             # Other partitions of a topic continue to grow in the origin.
             leaving = of_all(journal.request, view.topics, found.origin)
-            origin_ends = by_topic({key: found.origin[key].log_end for key in leaving})
+            origin_ends = nested_by_topic({key: found.origin[key].log_end for key in leaving})
             operation = journal.operation.noting(origin_ends=origin_ends, partly=self.partly)
             read_ms = environment.now_ms()
-            most = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
+            max_extents = fitting(self.copies, MAX_EXTENTS_AT_ONCE)
             tails = environment.store.lost_tails(journal.moves.topics) if journal.request.mode == "forced" else ()
             while True:
                 documents = cut_change(
@@ -269,7 +271,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
                     self.alive,
                     read_ms,
                     self.copies,
-                    most,
+                    max_extents,
                     self.stay,
                     tails,
                 )
@@ -277,9 +279,9 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
                     revision = seen["revision"] = self.touched.commit(documents, "cut")
                     break
                 except TooLargeError:  # nothing was sent
-                    if not self.copies or most == 1:
+                    if not self.copies or max_extents == 1:
                         raise
-                    most = max(most // 4, 1)
+                    max_extents = max(max_extents // 4, 1)
             seen.update(copies=len(self.copies), stayed=len(self.stay))
             if others := journal.operation.evidence.ended_too:
                 seen.update(ended_too=listed(one.key for one in others))
@@ -288,7 +290,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         journal.write_pending()
         detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
         journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
-        environment.say(f"clients waited {fenced_ms:.1f} ms behind the fence (fenced_ms)")
+        environment.say(f"clients waited {fenced_ms:.1f} ms under the fence (fenced_ms)")
         apply_source_settings(journal)
         copy_late_changes(journal, self.settings)
 
@@ -370,7 +372,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             request.drain_timeout_s,
             of_all(request, self.touched.view.topics, partitions),
             forced=forced,
-            known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
+            last_known=LastKnown.read(environment, request.origin, moves) if forced else LastKnown(),
             still_ours=partial(journal.still_ours, OURS_FOR_S),
         )
 
@@ -378,7 +380,9 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
     def taking_over(self) -> Future[Taken]:
         """The takeover of copies whose origin is dead. One run of `cut_over` needs it once."""
         journal, mirrors = self.journal, self.touched.view.mirrors.values()
-        held = [one for one in mirrors if one.held == journal.operation.id and journal.request.mode == "forced"]
+        held = [
+            mirror for mirror in mirrors if mirror.held == journal.operation.id and journal.request.mode == "forced"
+        ]
         partitions = self.window.partitions if held else ()
         good_part = journal.request.damaged_copies == "good-part"
         return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions, good_part)
@@ -408,7 +412,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             environment.sleep(PAUSE_S)
 
     def _refuse_latecomers(self) -> None:
-        """Topics and groups that the scope began to use after the move was planned would be left behind: a group
+        """Topics and groups that the scope began to use after the move was planned would stay in the origin: a group
         without its committed offsets, a topic with two writers. After a drained fence all usage is in the store:
         gateways report a revision when the usage that they saw before it is there (`gateway/process/membership.py`).
 
@@ -424,10 +428,10 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             return
         named = listed(late)
         if request.mode == "forced":
-            environment.say(f"used for the first time since the move was planned, and left behind: {named}")
+            environment.say(f"used for the first time since the move was planned, and left in the origin: {named}")
             return
         raise StepFailedError(
-            f"Clients of the scope began to use {named} after the move was planned: it would be left behind. "
+            f"Clients of the scope began to use {named} after the move was planned: it would stay in the origin. "
             "Start the move again, and it is taken along."
         )
 
@@ -453,7 +457,7 @@ class Switch(MoveKind):
             left = _left(journal)
             if left == UNDO and self.take_back(journal, f"interrupted in {task}"):
                 raise StepFailedError(
-                    f"Operation {operation.id} was interrupted behind its fence, and is undone now. "
+                    f"Operation {operation.id} was interrupted under its fence, and is undone now. "
                     "Start the move again."
                 )
             if operation.state == "fenced" and task != "cut_over":
@@ -469,7 +473,7 @@ class Switch(MoveKind):
 
     def _take(self, effects: SwitchSteps, left: Iterable[Step]) -> None:
         with closing(effects):
-            self.take(effects, left)
+            self.perform_steps(effects, left)
 
     def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
         effects = SwitchSteps(journal, why)
@@ -496,4 +500,4 @@ class Switch(MoveKind):
 def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
     """The steps that are left, from the stored state."""
     view = journal.environment.store.load()
-    return resume(journal.operation, view.topics, view.groups)
+    return remaining_steps(journal.operation, view.topics, view.groups)

@@ -40,8 +40,8 @@ LEFT_S = 3.0
 """Live processes resume an operation that clients wait for within this time; after it the operation is orphaned."""
 PAUSE_S = 0.2
 MAX_NAMED = 20
-BEHIND_S = 3.0
-"""A gateway may take this long for a new revision; one that is still behind then does not follow."""
+MAX_LAG_S = 3.0
+"""A gateway may take this long for a new revision; one that lags for longer does not follow."""
 
 
 def problems(
@@ -81,19 +81,19 @@ def _usage(environment: Environment) -> Iterator[Problem]:
 
 
 def _caches(environment: Environment) -> Iterator[Problem]:
-    for one in caches(environment):
-        if one.cannot_read:
-            failures = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(one.cannot_read.items()))
+    for standing in caches(environment):
+        if standing.cannot_read:
+            failures = ", ".join(f"{gateway} ({why})" for gateway, why in sorted(standing.cannot_read.items()))
             yield Problem(
-                f"{one.cache} of the platform",
+                f"{standing.cache} of the platform",
                 f"They cannot be read by {failures}. The rows that were read last stay in force, whatever their age.",
                 "See whether the platform and its database run, and in a gateway's log why it cannot reach it.",
             )
-        elif one.behind:
+        elif standing.lagging:
             yield Problem(
-                f"{one.cache} of the platform",
-                f"An older state than the agreed one is in force at {', '.join(one.behind)}.",
-                f"If it stays so, `switchyard platform reload {one.cache}`.",
+                f"{standing.cache} of the platform",
+                f"An older state than the agreed one is in force at {', '.join(standing.lagging)}.",
+                f"If it stays so, `switchyard platform reload {standing.cache}`.",
             )
 
 
@@ -107,10 +107,10 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
             "`switchyard clusters add NAME --bootstrap … --default`",
         )
     for state in clusters:
-        if not state.found.reachable and state.cluster.masked is None:
+        if not state.facts.reachable and state.cluster.masked is None:
             yield Problem(
                 f"cluster {state.cluster.name}",
-                f"It {'' if state.found.answers else 'is '}{state.words}",
+                f"It {'' if state.facts.answers else 'is '}{state.words}",
                 f"Repair it or the way to it; if it stays away, {_ways_on(view, state.cluster.name)}",
             )
 
@@ -121,7 +121,7 @@ def _ways_on(view: View, gone: str) -> str:
         "`switchyard mask` spares clients the waiting, also for commits that no other cluster can confirm, and "
         "`switchyard migrate-from-fault` moves its topics to another cluster."
     )
-    copies = grouped((one.target, one.topic) for one in view.mirrors.values() if one.source == gone)
+    copies = grouped((mirror.target, mirror.topic) for mirror in view.mirrors.values() if mirror.source == gone)
     if not copies:
         return new_home
     ways = "; ".join(
@@ -154,7 +154,7 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
 
 
 def _gateways(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> Iterator[Problem]:
-    live = {one.gateway for one in gateways}
+    live = {gateway.gateway for gateway in gateways}
     for name, expected in sorted(environment.store.expected_gateways().items()):
         if name not in live:
             ago = duration(max(0.0, environment.age_s(expected.since)))
@@ -167,14 +167,14 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
     if not gateways:
         yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
         return
-    for name in sorted(_behind(environment, view, gateways)):
+    for name in sorted(_lagging(environment, view, gateways)):
         yield Problem(
             f"gateway {name}",
             f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
             "Look at its log; stop it if it hangs: clients go to another one.",
         )
     for name, workers in by_gateway(gateways).items():
-        missing = max(one.workers for one in workers) - len(workers)
+        missing = max(gateway.workers for gateway in workers) - len(workers)
         if missing > 0:
             yield Problem(
                 f"gateway {name}",
@@ -182,7 +182,7 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 "hanging. The others serve its clients.",
                 "Look at its log, which names the worker and the reason; stop one that hangs: it is started again.",
             )
-    if not any(one.records_facts for one in gateways):
+    if not any(gateway.records_facts for gateway in gateways):
         yield Problem(
             "gateways",
             "None records facts about clusters, which a forced move needs when one dies.",
@@ -190,14 +190,18 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
         )
 
 
-def _behind(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
+def _lagging(environment: Environment, view: View, gateways: Collection[GatewayRecord]) -> set[str]:
     """Gateways that have not caught up with the view after `BEHIND_S` either."""
-    behind = {one.id for one in gateways if one.revision < view.revision}
-    deadline = environment.monotonic() + BEHIND_S
-    while behind and environment.monotonic() < deadline:
+    lagging = {gateway.id for gateway in gateways if gateway.revision < view.revision}
+    deadline = environment.monotonic() + MAX_LAG_S
+    while lagging and environment.monotonic() < deadline:
         environment.sleep(PAUSE_S)
-        behind = {one.id for one in environment.store.gateways() if one.id in behind and one.revision < view.revision}
-    return behind
+        lagging = {
+            gateway.id
+            for gateway in environment.store.gateways()
+            if gateway.id in lagging and gateway.revision < view.revision
+        }
+    return lagging
 
 
 def _operations(environment: Environment, running: Collection[Operation]) -> Iterator[Problem]:
@@ -279,7 +283,7 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
 
 def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
     """Clusters that were dead at a cut and answer again, while readers wait for their records."""
-    back = {state.cluster.name for state in clusters if state.found.reachable and state.cluster.masked is None}
+    back = {state.cluster.name for state in clusters if state.facts.reachable and state.cluster.masked is None}
     unread = grouped(
         (extent.cluster, name)
         for name, _, extent in unconfirmed(view)
@@ -298,8 +302,10 @@ def _led_away(environment: Environment, tails: Collection[LostTail]) -> str:
     """The switches that moved clients out of a cluster that was away, when, and where its topics are now."""
     names, since = sorted({tail.topic for tail in tails}), min(tail.since for tail in tails)
     begun = {tail.operation: environment.operation(tail.operation) for tail in tails}
-    who = listed(f"{name} of {one.by}" if one is not None else name for name, one in sorted(begun.items()))
-    forced = any(one is not None and one.forced for one in begun.values())
+    who = listed(
+        f"{name} of {operation.by}" if operation is not None else name for name, operation in sorted(begun.items())
+    )
+    forced = any(operation is not None and operation.forced for operation in begun.values())
     where = listed(sorted({tail.target for tail in tails}))
     are, copies = ("topic {} is", "its copy was") if len(names) == 1 else ("topics {} are", "their copies were")
     ago = duration(max(0.0, environment.age_s(since)))
@@ -325,7 +331,9 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
         )
         for tail in tails:
             parts = sorted(tail.partitions.items())
-            if other := [f"partition {p} at offset {one.differs_at}" for p, one in parts if one.differs_at is not None]:
+            if other := [
+                f"partition {p} at offset {part.differs_at}" for p, part in parts if part.differs_at is not None
+            ]:
                 yield Problem(
                     f"topic {tail.topic}",
                     f"Below the end of the copy in {tail.target}, {cluster} has other records than the copy: "
@@ -377,5 +385,5 @@ def half_deleted(view: View, running: Collection[str]) -> Iterator[tuple[str, st
 def waiting(environment: Environment) -> tuple[str, ...]:
     """Topics that clients want deleted, and whose request waits for more than `WAITS_S`."""
     requests = environment.store.requested_deletions()
-    late = (one.name for one in requests if not one.refused and environment.age_s(one.at) > WAITS_S)
+    late = (request.name for request in requests if not request.refused and environment.age_s(request.at) > WAITS_S)
     return tuple(sorted(late))

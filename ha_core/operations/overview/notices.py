@@ -48,20 +48,20 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
         answers = ask_gateways(environment, "/connections", {"limit": str(MAX_ROWS)}, timeout_s=ASKED_S)
     except RefusedError:
         return
-    rows = [row for one in answers if one.answer is not None for row in one.answer["connections"]]
-    for one in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
+    rows = [row for reply in answers if reply.answer is not None for row in reply.answer["connections"]]
+    for shared_id in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
         yield Problem(
-            f"user {one.user}",
-            f"Its client id {one.client_id} is used from {amount(len(one.addresses), 'place')} at once "
-            f"({listed(one.addresses)}). A binding or a move of that instance applies to all of them.",
-            f"Give each client an id of its own; `switchyard connections --user {one.user}` shows them.",
+            f"user {shared_id.user}",
+            f"Its client id {shared_id.client_id} is used from {amount(len(shared_id.addresses), 'place')} at once "
+            f"({listed(shared_id.addresses)}). A binding or a move of that instance applies to all of them.",
+            f"Give each client an id of its own; `switchyard connections --user {shared_id.user}` shows them.",
         )
 
 
 def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) -> Iterator[Problem]:
     """Client ids that no binding of an instance can match, of users with bound instances."""
     usage = {user: used for user, used in environment.store.usage().items() if user in users}
-    anew = grouped((one.user, one.family) for one in churning(by_instance(usage, users), environment.now()))
+    anew = grouped((churn.user, churn.family) for churn in churning(by_instance(usage, users), environment.now()))
     for user, families in sorted(anew.items()):
         yield Problem(
             f"user {user}",
@@ -75,13 +75,14 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
 def _approvals(environment: Environment) -> Iterator[Problem]:
     """Airflow runs that have begun nothing and wait for an approval, until Airflow rejects them."""
     now = datetime.fromisoformat(environment.now())
-    for one in environment.store.waiting_approvals():
-        left_s = (datetime.fromisoformat(one.answer_by) - now).total_seconds()
+    for approval in environment.store.waiting_approvals():
+        left_s = (datetime.fromisoformat(approval.answer_by) - now).total_seconds()
         if left_s > 0:
-            why = f": {one.reason}" if one.reason else ""
+            why = f": {approval.reason}" if approval.reason else ""
             yield Problem(
-                f"approval of {one.run}",
-                f"{one.by or 'the schedule'} asked for it {duration(environment.age_s(one.since))} ago{why}. Airflow "
+                f"approval of {approval.run}",
+                f"{approval.by or 'the schedule'} asked for it {duration(environment.age_s(approval.since))} ago{why}. "
+                "Airflow "
                 f"rejects it in {duration(left_s)}.",
                 "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
             )

@@ -169,12 +169,12 @@ def expected_fence(environment: Environment) -> str:
 
 
 def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
-    known = facts.group(origin, group)
-    if known is None:
+    group_facts = facts.group(origin, group)
+    if group_facts is None:
         return None
     return sum(
         max(0, client_end(view.topics.get(name), partition, topic.ends[partition]) - committed)
-        for (name, partition), committed in known.offsets.items()
+        for (name, partition), committed in group_facts.offsets.items()
         if (topic := facts.topic(origin, name)) is not None and partition in topic.ends
     )
 

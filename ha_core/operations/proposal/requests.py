@@ -228,11 +228,11 @@ def written_in(environment: Environment, view: View, origin: str, asked: bool) -
     seen = _listed(environment, view, origin) if asked else set(environment.store.known(KnownTopic, origin))
     seen -= view.copy_logs
     mapped = {name: topic for name, topic in view.topics.items() if topic.mapped}
-    found = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
-    for name, topic in found.items():
+    topics = {name: topic for name, topic in mapped.items() if origin in topic.clusters}
+    for name, topic in topics.items():
         if not topic.sound:
             environment.say(f"topic {name} is left out: its map is damaged")
-    return (seen - mapped.keys()) | {name for name, topic in found.items() if topic.sound and origin in topic.writers}
+    return (seen - mapped.keys()) | {name for name, topic in topics.items() if topic.sound and origin in topic.writers}
 
 
 def _listed(environment: Environment, view: View, origin: str) -> set[str]:

@@ -59,19 +59,19 @@ def forget_usage(
     now = datetime.fromisoformat(environment.now())
     named = bool(topics or groups)
 
-    def goes(one: Sighting) -> bool:
-        if named and one.name not in (topics if one.what == "topic" else groups):
+    def goes(sighting: Sighting) -> bool:
+        if named and sighting.name not in (topics if sighting.what == "topic" else groups):
             return False
-        return instance is None or one.use.instance == instance
+        return instance is None or sighting.use.instance == instance
 
     def change(usage: Usage) -> Usage:
         going = [one for one in sightings(usage) if goes(one)]
-        live = sorted({f"{one.what} {one.name}" for one in going if _live(one.use, now)})
-        if live and not recent:
+        recent_uses = sorted({f"{one.what} {one.name}" for one in going if _live(one.use, now)})
+        if recent_uses and not recent:
             raise RefusedError(
-                f"{user} was seen to use {live[0]}"
-                + (f" and {len(live) - 1} more" if len(live) > 1 else "")
-                + " within a day, and may still: a move would leave it behind. Stop the client and try again a day "
+                f"{user} was seen to use {recent_uses[0]}"
+                + (f" and {len(recent_uses) - 1} more" if len(recent_uses) > 1 else "")
+                + " within a day, and may still: a move would leave it there. Stop the client and try again a day "
                 "later; or give --recent if no such client exists."
             )
         if not going:
@@ -88,17 +88,17 @@ def expire_usage(environment: Environment) -> int:
     """Delete uses that were not seen for `KEPT_DAYS`, and give those without a time the present one, so that live
     clients replace it and others expire. Returns the number of deleted uses."""
     at = environment.now()
-    now, most = datetime.fromisoformat(at), timedelta(days=KEPT_DAYS)
+    now, max_age = datetime.fromisoformat(at), timedelta(days=KEPT_DAYS)
     gone = 0
 
-    def aged(one: Sighting) -> Use | None:
-        use = one.use
+    def aged(sighting: Sighting) -> Use | None:
+        use = sighting.use
         if use.how == "declared":
             return use
         idle = use.idle(now)
         if idle is None:
             return use.changed(last=at)
-        return None if idle > most else use
+        return None if idle > max_age else use
 
     for user, usage in environment.store.usage().items():
         if only(usage, aged) == usage:

@@ -18,7 +18,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
 from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.clusters.registered import running_operations
-from ha_core.operations.engine.creating import Startable, await_free, begin, interrupted
+from ha_core.operations.engine.creating import Startable, await_free, create_operation, interrupted
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal, holding
@@ -72,7 +72,7 @@ def start(
             ended.append(crossing)
             if report.result != "succeeded":
                 raise StepFailedError(f"The crossing of operation {crossing} is {report.result}: {report.error}")
-        return begin(environment, chosen, operation_id)
+        return create_operation(environment, chosen, operation_id)
     except RefusedError as error:
         if not ended:
             raise
@@ -185,20 +185,20 @@ def continue_twins(environment: Environment, request: MoveRequest) -> Continued:
     :raises StepFailedError: as RefusedError, after others were continued.
     """
     recover_one(environment)
-    found = Continued(dict.fromkeys(request.scope.entries))
+    continued = Continued(dict.fromkeys(request.scope.entries))
     for twin in interrupted_twins(environment, request):
         environment.say(f"operation {twin.id} of {twin.by} was interrupted; continuing it")
-        with found.before():
+        with continued.before():
             report = resume(environment, twin.id)
         environment.say(f"operation {twin.id}: {report.words}")
         if report.result in {"succeeded", "crossing"}:
-            found.reports.append(report)
-            _take_out(found.left, twin)
-    if found.reports:
-        for one in running_operations(environment):
-            if one.state == "crossing" and KINDS[one.kind].repeats(one, request):
-                _take_out(found.left, one)
-    return found
+            continued.reports.append(report)
+            _take_out(continued.left, twin)
+    if continued.reports:
+        for operation in running_operations(environment):
+            if operation.state == "crossing" and KINDS[operation.kind].repeats(operation, request):
+                _take_out(continued.left, operation)
+    return continued
 
 
 def _take_out(left: dict[str, None], operation: Operation) -> None:

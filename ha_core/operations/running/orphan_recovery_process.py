@@ -46,14 +46,14 @@ def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
         while True:
             try:
                 due = recovery.look()
-                asked = topic_deletion.requested(environment)
+                requests = topic_deletion.requested(environment)
             except StoreError as error:
                 _log.warning("operations could not be looked at: %s", error)
-                due, asked = (), ()
+                due, requests = (), ()
             for name in due:
                 if name not in busy:
                     busy[name] = pool.submit(engine.resume_orphan, recovery, name)
-            for request in asked:
+            for request in requests:
                 if request.name not in deleting:
                     deleting[request.name] = pool.submit(topic_deletion.delete_requested, environment, request)
             for name in [name for name, work in deleting.items() if work.done()]:

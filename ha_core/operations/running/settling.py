@@ -53,8 +53,8 @@ class CrossingStatus:
 
 def crossing_operations(environment: Environment) -> tuple[str, ...]:
     """Ids of the migrations that cross over, or were interrupted during it."""
-    running = (one for one in running_operations(environment) if one.CROSSES)
-    return tuple(one.id for one in running if one.state in {"crossing", "fenced", "undoing", "cut"})
+    running = (operation for operation in running_operations(environment) if operation.CROSSES)
+    return tuple(operation.id for operation in running if operation.state in {"crossing", "fenced", "undoing", "cut"})
 
 
 def advance_once(environment: Environment, operation_id: str) -> CrossingStatus:
@@ -80,9 +80,9 @@ def anything_due(environment: Environment, operation_ids: Collection[str]) -> bo
 
     An operation that cannot be looked at now counts as not due.
     """
-    found = [environment.operation(operation_id) for operation_id in operation_ids]
-    left = [operation for operation in found if operation is not None and operation.state not in FINAL]
-    if not left or any(operation is None or operation.state in {"failed", "undone"} for operation in found):
+    operations = [environment.operation(operation_id) for operation_id in operation_ids]
+    left = [operation for operation in operations if operation is not None and operation.state not in FINAL]
+    if not left or any(operation is None or operation.state in {"failed", "undone"} for operation in operations):
         return True
     for operation in left:
         with suppress(MoveError, KafkaAdminError, MoveDamagedError):
@@ -102,18 +102,20 @@ def wait_for(
     while True:
         looks = [advance_once(environment, operation_id) for operation_id in operation_ids]
         moved = False
-        for one in looks:
-            words = one.words
+        for status in looks:
+            words = status.words
             # Compares positions, not words: an estimate of time changes while nothing else does.
-            at = words if one.error or one.ended else (one.progress.at if one.progress else "")
-            if words and reported.get(one.operation.id) != at:
+            at = words if status.error or status.ended else (status.progress.at if status.progress else "")
+            if words and reported.get(status.operation.id) != at:
                 moved = True
-                if one.ended or one.error or environment.monotonic() >= say_at:
-                    environment.say(f"{one.operation.id}: {words}")
-                    reported[one.operation.id] = at
+                if status.ended or status.error or environment.monotonic() >= say_at:
+                    environment.say(f"{status.operation.id}: {words}")
+                    reported[status.operation.id] = at
         if environment.monotonic() >= say_at:
             say_at = environment.monotonic() + SAY_EVERY_S
-        if all(one.ended for one in looks) or (deadline is not None and environment.monotonic() >= deadline):
+        if all(crossing_status.ended for crossing_status in looks) or (
+            deadline is not None and environment.monotonic() >= deadline
+        ):
             return looks
         pause_s = FIRST_POLL_S if moved else min(pause_s * 1.5, LONGEST_POLL_S)
         environment.sleep(pause_s)

@@ -92,7 +92,7 @@ def continue_interrupted(environment: Environment, origin: str, target: str) -> 
     :raises RefusedError: another process continues one of them by now.
     """
     engine.recover_one(environment)
-    found = [
+    operations = [
         operation
         for operation in reversed(running_operations(environment))
         if (operation.kind, operation.driver) == ("switch", "command")
@@ -100,7 +100,7 @@ def continue_interrupted(environment: Environment, origin: str, target: str) -> 
         and interrupted(environment, operation, engine.BEGUN_S)
     ]
     reports = []
-    for operation in found:
+    for operation in operations:
         environment.say(f"operation {operation.id} of {operation.by} was interrupted; continuing it")
         reports.append(engine.resume(environment, operation.id))
     return reports

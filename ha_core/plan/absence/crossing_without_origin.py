@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from ha_core.model import Extent, MigrateOperation, MoveRequest, Topic, View
-from ha_core.model.extent import live, skipping
+from ha_core.model.extent import open_extent, skipping
 from ha_core.model.operation import UnreadPolicy
 from ha_core.model.producer import own_id, upstream_id
 from ha_core.plan.engine.revision import (
@@ -41,7 +41,7 @@ def crossing_out(request: MoveRequest, topic: Topic | None) -> str | None:
     no such crossing, or the request names single partitions, which never end one."""
     if request.mode != "forced" or topic is None or topic.crossing is None or topic.name in request.scope.partitions:
         return None
-    left = any(live(extents).cluster == request.origin for extents in topic.partitions.values())
+    left = any(open_extent(extents).cluster == request.origin for extents in topic.partitions.values())
     return None if left or request.origin not in written_in(request, topic) else topic.crossing.operation
 
 
@@ -78,7 +78,7 @@ def end_change(
                 after = (*topic.partitions[partition][:-2], closed, target)
             else:
                 before = uncut(request, topic, partition)
-                at, known_end = forced_cut(live(before), found, fastest_per_s=request.max_rate_records_s)
+                at, known_end = forced_cut(open_extent(before), found, fastest_per_s=request.max_rate_records_s)
                 # Gateways acknowledge whatever the origin appended below the proposed cut, even in late answers.
                 after = cut_at(request, where, before, max(at, target.start), found.target, known_end)
             if unread == "skip":
@@ -99,16 +99,16 @@ def crossed_with(surplus: Surplus, target: Extent, origin: Extent) -> tuple[Prod
     if not surplus.whole:
         return None
     return tuple(
-        ProducerFacts(upstream_id(client, origin.term), epoch, sequence - 1, NEWEST_MS)
+        ProducerFacts(upstream_id(client, origin.writer_epoch), epoch, sequence - 1, NEWEST_MS)
         for there, (epoch, sequence) in surplus.first.items()
-        if (client := own_id(there, target.term)) is not None and sequence > 0
+        if (client := own_id(there, target.writer_epoch)) is not None and sequence > 0
     )
 
 
-def _known_end(origin: Extent, target: Extent, found: PartitionEnds) -> int:
+def _known_end(origin: Extent, target: Extent, ends: PartitionEnds) -> int:
     """Client offset up to which the origin is known to have assigned offsets; the cut at most."""
     assert origin.end is not None
-    if found.target > target.base:
+    if ends.target > target.base:
         return origin.end  # a record in the target landed above the cut in the origin's log first
-    committed = [found.known] if found.known is not None and found.known <= origin.end else []
-    return min(origin.end, max([origin.start, *known_ends(origin, found), *committed]))
+    committed = [ends.known] if ends.known is not None and ends.known <= origin.end else []
+    return min(origin.end, max([origin.start, *known_ends(origin, ends), *committed]))

@@ -142,18 +142,18 @@ FINDINGS: Mapping[Finding, FindingRule] = {
 }
 
 
-def compare(end: int, least: int, most: int | None = None) -> Finding:
+def compare(end: int, least: int, upper_bound: int | None = None) -> Finding:
     """The finding about a log that ends at `end`.
 
     :param least: the end of the records that it is known to have had.
-    :param most: no offset at or above this belongs to it; None: it has no such bound.
+    :param upper_bound: no offset at or above this belongs to it; None: it has no such bound.
     """
     if end < least:
         return "less"
-    return "more" if most is not None and end > most else "whole"
+    return "more" if upper_bound is not None and end > upper_bound else "whole"
 
 
 def settled(finding: Finding, what: Literal["extent", "tail"], accepted: bool) -> bool:
     """:param accepted: the operator accepts the loss."""
-    found = FINDINGS[finding]
-    return not found.waits_for or (accepted and what in found.acceptable)
+    rule = FINDINGS[finding]
+    return not rule.waits_for or (accepted and what in rule.acceptable)

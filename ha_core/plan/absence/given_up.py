@@ -18,7 +18,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from ha_core.model import Extent, Topic
-from ha_core.model.extent import Hole, live, locate
+from ha_core.model.extent import Hole, locate, open_extent
 from ha_core.plan.migration.aging import CommittedOffset
 
 
@@ -28,7 +28,7 @@ class Loss(NamedTuple):
     topic: str
     partition: int
     cluster: str
-    term: int
+    writer_epoch: int
     start: int
     end: int
     """Exact, or above every offset that the cluster can have held: see `known_end`."""
@@ -77,10 +77,10 @@ def losses(topic: Topic, cluster: str, only: Collection[int] = ()) -> Iterator[L
     :raises ValueError: the cluster is the writer of one of them.
     """
     left = without(topic, cluster, only).partitions
-    for partition, extent in topic.stays():
+    for partition, extent in topic.all_extents():
         if extent.cluster == cluster and (not only or partition in only):
             assert extent.end is not None
-            what = (extent.term, extent.start, extent.end, extent.known_end, extent.ignored)
+            what = (extent.writer_epoch, extent.start, extent.end, extent.known_end, extent.ignored)
             yield Loss(topic.name, partition, cluster, *what, _next(left[partition], extent.start))
 
 
@@ -106,8 +106,10 @@ def without(topic: Topic, cluster: str, only: Collection[int] = ()) -> Topic:
 def still_written(topic: Topic, cluster: str, only: Collection[int] = ()) -> bool:
     """Whether the cluster is the writer of a partition of `only`; without `only`, of any, also if it is added later."""
     if only:
-        return any(live(topic.extents(partition)).cluster == cluster for partition in only)
-    return topic.writer == cluster or any(live(extents).cluster == cluster for extents in topic.partitions.values())
+        return any(open_extent(topic.extents(partition)).cluster == cluster for partition in only)
+    return topic.writer == cluster or any(
+        open_extent(extents).cluster == cluster for extents in topic.partitions.values()
+    )
 
 
 def unread(

@@ -62,7 +62,8 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
     older = {
         name
         for name, topic in view.topics.items()
-        if name not in written and any(extent.cluster == cluster and not extent.ignored for _, extent in topic.stays())
+        if name not in written
+        and any(extent.cluster == cluster and not extent.ignored for _, extent in topic.all_extents())
     }
     groups = {name for name, group in view.groups.items() if group.cluster == cluster}
     groups |= {what.removeprefix("group ") for what in stopped if what.startswith("group ")}
@@ -79,7 +80,9 @@ def _stopped(view: View, used: Usage, cluster: str, existing: Callable[[str], Co
         identities = [Identity(used.user, use.instance) for use in uses]
         # The cluster where a missing topic would be created does not count.
         known = existing(name) or name in view.topics
-        if known and any(cluster_for_topic(view, one, name, existing).cluster == cluster for one in identities):
+        if known and any(
+            cluster_for_topic(view, identity, name, existing).cluster == cluster for identity in identities
+        ):
             yield f"topic {name}"
     for name, uses in used.groups.items():
         if any(cluster_for_group(view, Identity(used.user, use.instance), name) == cluster for use in uses):

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
 from ha_core.model import LostTail, Mirror, Topic
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
 
@@ -63,7 +63,7 @@ class TailFound(NamedTuple):
 
 def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:
     """Cluster → its tails that are not counted."""
-    in_order = sorted(tails, key=lambda one: (one.cluster, one.topic))
+    in_order = sorted(tails, key=lambda lost_tail: (lost_tail.cluster, lost_tail.topic))
     return grouped((tail.cluster, tail) for tail in in_order if tail.counted is None)
 
 
@@ -78,7 +78,9 @@ def written_again_from(topic: Topic | None, tail: LostTail, partition: int) -> i
     """Base of a later stay of the writer in the log that has the tail; None: there was none since."""
     extents = () if topic is None else topic.partitions.get(partition, ())
     client = tail.partitions[partition].client
-    return min((one.base for one in extents if one.cluster == tail.cluster and one.start > client), default=None)
+    return min(
+        (extent.base for extent in extents if extent.cluster == tail.cluster and extent.start > client), default=None
+    )
 
 
 def moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -> str:
@@ -89,7 +91,7 @@ def moved_since(topic: Topic | None, tail: LostTail, terms: Mapping[int, int]) -
     link = f"when none of its records in {tail.cluster} is needed, delete the topic there and link it again"
     if topic is None or not topic.mapped or not topic.sound:
         return f"its map is gone or damaged: {link}"
-    since = {p for p in topic.partitions if p not in terms or live(topic.extents(p)).term != terms[p]}
+    since = {p for p in topic.partitions if p not in terms or open_extent(topic.extents(p)).writer_epoch != terms[p]}
     if since & tail.partitions.keys():
         return f"it has moved on since: {link}"
     if left := sorted(topic.partitions.keys() - tail.partitions.keys()):
@@ -103,10 +105,10 @@ def old_mirror(tail: LostTail) -> Mirror:
     return old.changed(log=tail.log, log_partitions=tail.log_partitions)
 
 
-def filled(tail: LostTail, found: Iterable[TailFound], counted: str | None) -> LostTail:
+def filled(tail: LostTail, tails: Iterable[TailFound], counted: str | None) -> LostTail:
     """The tail with the counts of these findings; others stay unknown."""
     partitions = dict(tail.partitions)
-    for one in found:
+    for one in tails:
         if one.records is not None:
             partitions[one.partition] = partitions[one.partition].changed(
                 start=one.start,

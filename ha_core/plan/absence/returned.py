@@ -61,7 +61,7 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
 
     :param masked: clusters out of service, which were not asked whether they are alive.
     """
-    clusters = {extent.cluster for _, extent in topic.stays() if extent.known_end is not None}
+    clusters = {extent.cluster for _, extent in topic.all_extents() if extent.known_end is not None}
     for cluster in sorted(clusters):
         if cluster in masked:
             way = f", and is masked: {unmask(cluster)}, then `switchyard origins check`"
@@ -73,7 +73,9 @@ def dead_at_the_cut(topic: Topic, masked: Collection[str] = ()) -> Iterator[str]
 def unconfirmed(view: View) -> Iterator[tuple[str, int, Extent]]:
     """(topic, partition, extent) of all extents whose end is only an upper bound."""
     for name, topic in sorted(view.topics.items()):
-        yield from ((name, partition, extent) for partition, extent in topic.stays() if extent.known_end is not None)
+        yield from (
+            (name, partition, extent) for partition, extent in topic.all_extents() if extent.known_end is not None
+        )
 
 
 def look_at(topic: str, partition: int, extent: Extent, log_end: int | None, accept_loss: bool = False) -> Return:

@@ -216,12 +216,12 @@ class Rights:
     def of(self, user: str, host: str) -> Verdicts:
         """:param host: the client's address, as `model.access.address` writes it."""
         key = (user, host)
-        found = self._verdicts.get(key)
-        if found is None:
+        verdicts = self._verdicts.get(key)
+        if verdicts is None:
             if len(self._verdicts) >= MAX_ASKING:
                 self._verdicts.clear()
-            found = self._verdicts[key] = self._compile(user, host)
-        return found
+            verdicts = self._verdicts[key] = self._compile(user, host)
+        return verdicts
 
     def super_user(self, user: str) -> bool:
         known = self._users.get(user)
@@ -284,7 +284,7 @@ class Rights:
             for principal in more.keys() | fewer.keys()
         }
         new._rules = before.changed(changed)
-        new._indexes = {key: found for key, found in self._indexes.items() if key[0] not in changed}
+        new._indexes = {key: index for key, index in self._indexes.items() if key[0] not in changed}
         return new
 
     def _by_principal(self, rules: Iterable[PackedRule]) -> dict[str, _Packed]:
@@ -322,12 +322,12 @@ class Rights:
 
     def _index(self, principal: str, host: str) -> _Index:
         key = (principal, host)
-        found = self._indexes.get(key)
-        if found is None:
+        index = self._indexes.get(key)
+        if index is None:
             if len(self._indexes) >= MAX_ASKING:
                 self._indexes.clear()
-            found = self._indexes[key] = _Index(self._rules[principal], self._hosts[host])
-        return found
+            index = self._indexes[key] = _Index(self._rules[principal], self._hosts[host])
+        return index
 
 
 def _matters(user: User) -> bool:

@@ -26,7 +26,7 @@ def in_use(row: Mapping[str, Any]) -> bool:
 
 
 def shared_ids(connections: Iterable[Mapping[str, Any]]) -> Iterator[SharedId]:
-    """:param connections: only those in use, since a client that has moved leaves idle ones behind."""
+    """:param connections: only those in use, since a client that has moved keeps idle ones open."""
     named = (row for row in connections if row["user"] and row["client_id"])
     places = grouped(((row["user"], row["client_id"]), row["address"]) for row in named)
     for (user, client_id), addresses in sorted(places.items()):

@@ -31,11 +31,11 @@ def split(usage: Mapping[str, Usage], now: str, days: int = COUNTS_DAYS) -> Spli
     """:param now: UTC, ISO 8601.
     :param days: days that a use counts after it was last seen.
     """
-    at, most = datetime.fromisoformat(now), timedelta(days=days)
+    at, max_age = datetime.fromisoformat(now), timedelta(days=days)
 
     def old(use: Use) -> bool:
         idle = use.idle(at)
-        return idle is not None and idle > most
+        return idle is not None and idle > max_age
 
     def part(of: Usage, dormant: bool) -> Usage:
         topics, groups = (

@@ -37,6 +37,6 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
         return SOON_S  # no copier copies the mirrors that it holds
     if operation.state == "crossing":
         crossings = [topic.crossing for topic in topics.values() if topic.crossing is not None]
-        if any(one.operation == operation.id and one.state == "proposed" for one in crossings):
+        if any(crossing.operation == operation.id and crossing.state == "proposed" for crossing in crossings):
             return AT_ONCE_S
     return None

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from ha_core.model import Document, Extent, Group, MoveOperation, MoveRequest, Operation, Topic
-from ha_core.model.extent import Extents, append, check, live
+from ha_core.model.extent import Extents, append, check, open_extent
 from ha_core.model.operation import OperationState
 from ha_core.plan.facts.clusters import Ends
 
@@ -84,8 +84,8 @@ def cut_at(
     :param known_end: forced cuts only, see `Extent.known_end`.
     :raises MoveDamagedError: the partition is not written in the origin, or the map would be wrong.
     """
-    if live(before).cluster != request.origin:
-        raise MoveDamagedError(f"{where} is written in {live(before).cluster}, not in {request.origin} any more")
+    if open_extent(before).cluster != request.origin:
+        raise MoveDamagedError(f"{where} is written in {open_extent(before).cluster}, not in {request.origin} any more")
     try:
         after = append(before, request.target, at, base, known_end)
     except ValueError as error:

@@ -107,7 +107,7 @@ class TopicFacts:
         return self.default_min_in_sync if self.own_min_in_sync is None else self.own_min_in_sync
 
 
-def is_live(state: str, members: Collection[str] = ()) -> bool:
+def may_have_members(state: str, members: Collection[str] = ()) -> bool:
     """Whether a group has members, is getting some, or may have some: an unknown state counts as live."""
     return bool(members) or state not in {"Empty", "Dead"}
 
@@ -126,8 +126,8 @@ class GroupFacts:
     """See `TopicFacts`. Recorded facts have no members."""
 
     @property
-    def live(self) -> bool:
-        return is_live(self.state, self.members)
+    def may_have_members(self) -> bool:
+        return may_have_members(self.state, self.members)
 
     @property
     def words(self) -> str:

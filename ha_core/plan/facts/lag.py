@@ -58,12 +58,12 @@ class GroupLag:
     @property
     def lag_records(self) -> int | None:
         """The lag over all partitions; None if one is not known."""
-        return total(one.lag_records for one in self.partitions)
+        return total(partition.lag_records for partition in self.partitions)
 
     @property
     def age_s(self) -> float | None:
         """Age of the oldest recorded commit; None: all were read just now."""
-        return max((one.age_s for one in self.partitions if one.age_s is not None), default=None)
+        return max((partition.age_s for partition in self.partitions if partition.age_s is not None), default=None)
 
     def to_json(self) -> dict[str, Any]:
         return {**asdict(self), "lag_records": self.lag_records, "age_s": self.age_s}
@@ -132,14 +132,14 @@ def topic_row(view: View, topic: str, groups: Mapping[str, int | None], logs: Lo
     home = view.default_cluster or ""
     written = sorted(document.writers) if document is not None else holders
     extents = [extent for several in partitions.values() for extent in several]
-    older = {one.cluster for one in extents if one.end is not None and not one.ignored} - set(written)
+    older = {extent.cluster for extent in extents if extent.end is not None and not extent.ignored} - set(written)
     furthest = max(groups, key=lambda group: -1 if (lag := groups[group]) is None else lag, default="")
     return TopicRow(
         topic=topic,
         partitions=count,
         written_in=tuple(written),
         older_in=tuple(sorted(older)),
-        moved=any(one.term for one in extents),
+        moved=any(extent.writer_epoch for extent in extents),
         records=total(_behind(view, (topic, p), 0, home, logs).lag_records for p in range(count)),
         groups=len(groups),
         lag_records=groups[furthest] if groups and None not in groups.values() else None,
@@ -147,7 +147,7 @@ def topic_row(view: View, topic: str, groups: Mapping[str, int | None], logs: Lo
     )
 
 
-def by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int | None]]:
+def group_lag_by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int | None]]:
     """topic → group → its lag there."""
     found: dict[str, dict[str, int | None]] = {}
     for group in groups:

@@ -252,12 +252,12 @@ def _due(
                 changes[key] = None
             elif not _does(key, value, there.value, replication):
                 changes[key], explicit[key] = wanted, there.beneath or ""
-    for key, one in sorted((target or {}).items()):
+    for key, setting in sorted((target or {}).items()):
         # Without its own value the copy would get the brokers' default of in-sync replicas, which may exceed its
         # number of replicas.
         here = source.get(key)
         goes = here is None or not (here.own or (_counts(key, source) and here.value is not None))
-        if one.own and goes and key != MIN_IN_SYNC and not named(key, excluded):
+        if setting.own and goes and key != MIN_IN_SYNC and not named(key, excluded):
             changes[key] = None
     return SettingsDue(changes, tuple(unknown), explicit)
 
@@ -280,21 +280,23 @@ def _counts(key: str, source: Settings) -> bool:
 def _translated(source: Settings, target: Settings | None) -> dict[str, TopicSetting]:
     """The source's timestamp bounds under the names that the target's brokers know. Kafka 3.6 split one bound for both
     directions into two, which default to it; Kafka 4.0 dropped it."""
-    found = dict(source)
+    settings = dict(source)
     if target is None:
-        return found
-    one, two = source.get(DIFFERENCE), [source[key] for key in (BEFORE, AFTER) if key in source]
+        return settings
+    setting, two = source.get(DIFFERENCE), [source[key] for key in (BEFORE, AFTER) if key in source]
     if BEFORE in target:
         for key in (BEFORE, AFTER):
-            if one is not None and (key not in source or (DIFFERENCE not in target and source[key].value == _FOREVER)):
-                found[key] = one._replace(own=one.own and DIFFERENCE not in target)
+            if setting is not None and (
+                key not in source or (DIFFERENCE not in target and source[key].value == _FOREVER)
+            ):
+                settings[key] = setting._replace(own=setting.own and DIFFERENCE not in target)
     elif two and DIFFERENCE in target:
         values = [int(bound.value) for bound in two if bound.value is not None]
-        found[DIFFERENCE] = TopicSetting(str(max(values)), any(bound.own for bound in two))
+        settings[DIFFERENCE] = TopicSetting(str(max(values)), any(bound.own for bound in two))
     for key in (DIFFERENCE, BEFORE, AFTER):
         if key not in target:
-            found.pop(key, None)
-    return found
+            settings.pop(key, None)
+    return settings
 
 
 def _policies(value: str) -> frozenset[str]:

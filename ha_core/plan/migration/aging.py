@@ -102,7 +102,7 @@ def passed(extents: Sequence[Extent], cluster: str, log_end: int) -> int | None:
 
     None: it has not, or the cluster is the writer, whose log has to grow.
     """
-    end = next((one.physical_end for one in reversed(extents) if one.cluster == cluster), None)
+    end = next((extent.physical_end for extent in reversed(extents) if extent.cluster == cluster), None)
     return end if end is not None and log_end > end else None
 
 
@@ -153,7 +153,7 @@ class CommittedOffset(NamedTuple):
     cluster: str
     """Cluster of the coordinator that holds it."""
     offset: int
-    live: bool
+    may_have_members: bool
     """The group has members, or may have: see `is_live`."""
 
 
@@ -162,7 +162,7 @@ def counts(commit: CommittedOffset, homes: Mapping[str, Collection[str]]) -> boo
 
     :param homes: see `group_homes`.
     """
-    return commit.live or at_home(homes, commit.group, commit.cluster)
+    return commit.may_have_members or at_home(homes, commit.group, commit.cluster)
 
 
 class Block(NamedTuple):
@@ -212,9 +212,9 @@ def blocks(
     return tuple(found)
 
 
-def closed(topic: Topic) -> Iterator[tuple[int, Extent]]:
+def closed_extents(topic: Topic) -> Iterator[tuple[int, Extent]]:
     """Every (partition, closed extent) of the map."""
-    return ((partition, extent) for partition, extent in topic.stays() if extent.end is not None)
+    return ((partition, extent) for partition, extent in topic.all_extents() if extent.end is not None)
 
 
 def drop(extents: Sequence[Extent], starts: Collection[int]) -> tuple[Extent, ...]:
@@ -237,7 +237,7 @@ def undeletable(topic: Topic, cluster: str, logs: Mapping[int, LogFacts], groups
     """
     if topic.writer == cluster:
         return f"{cluster} is its writer"
-    if left := {partition for partition, extent in topic.stays() if extent.cluster == cluster}:
+    if left := {partition for partition, extent in topic.all_extents() if extent.cluster == cluster}:
         return f"{len(left)} of {len(topic.partitions)} partitions are not aged there"
     if not logs:
         return f"{cluster} does not have it"
@@ -298,17 +298,17 @@ def _group_blocks(
 
     :param last_seen: cluster → way to learn more about its groups.
     """
-    most = "" if extent.known_end is None else "at most "
+    prefix = "" if extent.known_end is None else "at most "
     for commit in sorted(commits):
         if commit.offset >= end:
             continue
-        at = f"at offset {commit.offset}, {most}{end - commit.offset} before the end ({commit.cluster})"
+        at = f"at offset {commit.offset}, {prefix}{end - commit.offset} before the end ({commit.cluster})"
         if commit.cluster in last_seen:
             way = f"as it was last seen; {last_seen[commit.cluster]}"
-        elif commit.live:
+        elif commit.may_have_members:
             way = f"it waits for {extent.cluster}" if away else "it gets there by itself"
         else:
             read_on = f"when {extent.cluster} is back, read on with it, or " if away else ""
             way = f"{read_on}reset or delete it"
-        reason: Reason = "lagging" if commit.live else "dead"
+        reason: Reason = "lagging" if commit.may_have_members else "dead"
         yield Block(reason, f"{reason} group {commit.group} {at}: {way}")

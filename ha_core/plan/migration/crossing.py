@@ -25,7 +25,7 @@ from collections.abc import Collection, Mapping
 from typing import Literal
 
 from ha_core.model import Crossing, Document, Fence, MigrateOperation, MoveRequest, Topic, View
-from ha_core.model.extent import Extents, identity, live
+from ha_core.model.extent import Extents, identity, open_extent
 from ha_core.plan.engine.revision import (
     FINAL,
     Documents,
@@ -272,8 +272,8 @@ def ended(
     """
     puts: list[Document] = []
     now = dict(view.topics)
-    known = operation.evidence
-    cuts, holes, remaining = dict(known.cuts), dict(known.holes), dict(known.remaining)
+    evidence = operation.evidence
+    cuts, holes, remaining = dict(evidence.cuts), dict(evidence.holes), dict(evidence.remaining)
     for name, partitions in maps.items():
         topic = view.topics[name]
         writer = writer_after(operation.request, topic, partitions)
@@ -322,7 +322,7 @@ def proposed_map(
     origin = uncut(request, topic, partition) if topic.crossing else extents_of(request, topic, partition)
     base = before[-1].base if before else ends[name, partition].target
     try:
-        end = live(origin).to_client(end_of(name, partition, ends))
+        end = open_extent(origin).to_client(end_of(name, partition, ends))
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
     if (name, partition) in cuts and at <= end:

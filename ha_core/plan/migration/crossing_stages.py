@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, get_args
 
 from ha_core.model import Extent, MigrateOperation, Topic
-from ha_core.model.extent import live
+from ha_core.model.extent import open_extent
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError, fenced
 from ha_core.plan.facts.clusters import Ends, Partition
 from ha_core.plan.move.partitions import places
@@ -59,7 +59,9 @@ def stage(operation: MigrateOperation, topic: Topic | None) -> Stage:
         return "before"
     # Partitions added meanwhile remain in the origin, so only those with a cut count.
     cuts = operation.evidence.cuts.get(topic.name)
-    found = frozenset(live(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
+    found = (
+        frozenset(open_extent(topic.extents(cut.partition)).cluster for cut in cuts) if cuts else places(request, topic)
+    )
     if request.origin in found:
         return "before"
     if request.target in found:
@@ -73,7 +75,7 @@ def stages(operation: MigrateOperation, topics: Mapping[str, Topic]) -> dict[str
     return {name: stage(operation, topics.get(name)) for name in operation.moves.topics}
 
 
-def resume(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
+def remaining_steps(operation: MigrateOperation, topics: Mapping[str, Topic]) -> tuple[Step, ...]:
     """The next steps of the operation, from its documents. Each step may be repeated."""
     if fenced(operation, topics, {}):
         return ("lift",)
@@ -95,7 +97,7 @@ def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
     :param at_once: whether to end topics that have not reached their cuts under a fence.
     """
     while True:
-        some = resume(*look())
+        some = remaining_steps(*look())
         yield from some
         if some[-1] in {"record", "undone", "release"}:
             return
@@ -112,7 +114,7 @@ def plan_without_origin(look: Look) -> Iterator[Step]:
     """
     while True:
         operation, topics = look()
-        step = resume(operation, topics)[0]
+        step = remaining_steps(operation, topics)[0]
         if step == "lift":
             yield "lift"
         elif operation.state != "undoing":
@@ -129,7 +131,7 @@ def plan_without_origin(look: Look) -> Iterator[Step]:
 def crossings(topic: Topic) -> Iterator[tuple[int, Extent, Extent]]:
     """(partition, the origin's extent that ends at the cut, the target's) of a topic that crosses over."""
     for partition in filter(topic.crosses, sorted(topic.partitions)):
-        yield partition, topic.written(partition), live(topic.extents(partition))
+        yield partition, topic.written(partition), open_extent(topic.extents(partition))
 
 
 def crossing_partitions(topics: Mapping[str, Topic], names: Iterable[str]) -> list[Partition]:

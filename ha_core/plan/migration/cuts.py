@@ -51,12 +51,12 @@ class Rate(NamedTuple):
 class Rates:
     """Rates of partitions in the origin. A missing one counts as idle."""
 
-    known: Mapping[Partition, Rate]
+    by_partition: Mapping[Partition, Rate]
     words: str
     """Source of the rates, for people."""
 
     def of(self, partition: Partition) -> Rate:
-        return self.known.get(partition, Rate())
+        return self.by_partition.get(partition, Rate())
 
 
 def cut_ahead(end: int, rate_per_s: float, preparation_s: float) -> int:
@@ -103,9 +103,9 @@ def doubled_records(logs: Collection[tuple[int, float]]) -> float | None:
     return sum(rate * (last - time) for time, rate in busy)
 
 
-def known_ends(extent: Extent, found: PartitionEnds) -> list[int]:
+def known_ends(extent: Extent, ends: PartitionEnds) -> list[int]:
     """Known log ends of the origin, as client offsets of its `extent`."""
-    return [extent.clip(end) for end in (found.origin, found.seen) if end is not None]
+    return [extent.clip(end) for end in (ends.origin, ends.seen) if end is not None]
 
 
 def hole(age_s: float | None, fastest_per_s: int | None = None) -> int:

@@ -53,7 +53,7 @@ class TopicStatus:
     @property
     def reached(self) -> int:
         """Partitions whose log has reached the cut."""
-        return sum(one.missing == 0 or not one.crosses for one in self.partitions)
+        return sum(partition.missing == 0 or not partition.crosses for partition in self.partitions)
 
 
 def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatus | None:
@@ -64,18 +64,18 @@ def status_of(topic: Topic, ends: Mapping[int, int] | None = None) -> TopicStatu
 
     :param ends: partition → client offset of the origin's log end, for a topic that crosses.
     """
-    found = tuple(_partitions(topic, ends or {}))
-    if not found:
+    statuses = tuple(_partitions(topic, ends or {}))
+    if not statuses:
         return None
-    migrating = any(one.crosses and one.missing != 0 for one in found)
-    stays = any(one.origin or one.crosses for one in found)
-    return TopicStatus(topic.name, "Migrating" if migrating else "Migrated" if stays else "Aged", found)
+    migrating = any(status.crosses and status.missing != 0 for status in statuses)
+    stays = any(status.origin or status.crosses for status in statuses)
+    return TopicStatus(topic.name, "Migrating" if migrating else "Migrated" if stays else "Aged", statuses)
 
 
 def _partitions(topic: Topic, ends: Mapping[int, int]) -> Iterator[PartitionStatus]:
     for partition, (*older, now) in sorted(topic.partitions.items()):
         before = next((one for one in reversed(older) if not one.copied), None)
-        if before is None and now.term == 0:
+        if before is None and now.writer_epoch == 0:
             continue
         yield PartitionStatus(
             partition=partition,

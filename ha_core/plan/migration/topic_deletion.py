@@ -40,8 +40,8 @@ class DeletionFacts:
 
 def judge(view: View, names: Collection[str], facts: DeletionFacts, accept_away: bool) -> tuple[Verdict, ...]:
     """:param accept_away: delete although a cluster does not answer. The name stays taken until it does."""
-    found = [verdict for name in names for verdict in _of_topic(view, name, facts)]
-    return (*found, *_of_clusters(facts, accept_away))
+    verdicts = [verdict for name in names for verdict in _of_topic(view, name, facts)]
+    return (*verdicts, *_of_clusters(facts, accept_away))
 
 
 def _of_topic(view: View, name: str, facts: DeletionFacts) -> Verdicts:
@@ -61,7 +61,7 @@ def _of_topic(view: View, name: str, facts: DeletionFacts) -> Verdicts:
     if not held and name not in view.topics and not facts.unasked:
         yield error("unknown-topic", about, "No cluster has it, and it has no map.", "Check the name.")
         return
-    counts = [one.records for one in held.values()]
+    counts = [cluster.records for cluster in held.values()]
     if any(count != 0 for count in counts):
         known = None if None in counts else sum(filter(None, counts))
         where = ", ".join(sorted(held))

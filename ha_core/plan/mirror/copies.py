@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ha_core.model import Extent, LostTail, Mirror, MoveOperation, Run, Tail, View
-from ha_core.model.extent import Extents, live
+from ha_core.model.extent import Extents, open_extent
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.engine.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
@@ -28,7 +28,9 @@ def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, .
     """Topics that move to their copies."""
     request, moving = operation.request, set(operation.moves.topics)
     route = request.origin, request.target
-    return tuple(sorted(one.topic for one in mirrors if one.topic in moving and (one.source, one.target) == route))
+    return tuple(
+        sorted(mirror.topic for mirror in mirrors if mirror.topic in moving and (mirror.source, mirror.target) == route)
+    )
 
 
 def also_mirrored(
@@ -37,7 +39,7 @@ def also_mirrored(
     """Topic → its mirrors in other clusters, for a forced move: their source gets no more records, and their copies may
     have more or less than the new writer. A planned move is refused until they are ended."""
     request, found = operation.request, dict[str, tuple[Mirror, ...]]()
-    for one in sorted(mirrors, key=lambda one: one.key):
+    for one in sorted(mirrors, key=lambda mirror: mirror.key):
         if one.topic in topics and one.source == request.origin and one.target != request.target:
             found[one.topic] = (*found.get(one.topic, ()), one)
     return found if request.mode == "forced" else {}
@@ -55,7 +57,7 @@ def hold_change(operation: MoveOperation, view: View) -> Documents:
 
 def let_go(operation: MoveOperation, view: View) -> Iterable[Mirror]:
     """The mirrors that the operation holds, without the hold: the job copies them again."""
-    return (one.changed(held=None) for one in view.mirrors.values() if one.held == operation.id)
+    return (mirror.changed(held=None) for mirror in view.mirrors.values() if mirror.held == operation.id)
 
 
 def held(operation: MoveOperation, view: View, topic: str) -> Mirror:
@@ -81,7 +83,7 @@ def to_copy(
     where: str,
     before: Extents,
     at: int,
-    found: PartitionEnds,
+    ends: PartitionEnds,
     copy: CopyFacts | None,
     most: int,
 ) -> Extents:
@@ -100,12 +102,12 @@ def to_copy(
             *operation.route,
             copy.runs,
             at,
-            found.target,
+            ends.target,
             most,
             whole=copy.whole,
-            source_start=found.origin_start,
-            copy_start=found.target_start,
-            deleted_below=found.deleted_below,
+            source_start=ends.origin_start,
+            copy_start=ends.target_start,
+            deleted_below=ends.deleted_below,
         )
     except ValueError as error:
         raise MoveDamagedError(f"{where}: {error}") from error
@@ -137,9 +139,10 @@ def lost_tail(
     :param before: the partitions' maps below the cut.
     """
     origin = operation.request.origin
-    most = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
+    max_extents = max(1, MAX_EXTENTS_BELOW // max(len(copies), 1))
     tails = {
-        partition: _tail(before[partition], origin, copy.mirrored, most) for partition, copy in sorted(copies.items())
+        partition: _tail(before[partition], origin, copy.mirrored, max_extents)
+        for partition, copy in sorted(copies.items())
     }
     return tail_of(operation, mirror, operation.started, tails)
 
@@ -161,10 +164,13 @@ def tail_of(operation: MoveOperation, mirror: Mirror, since: str, partitions: Ma
     )
 
 
-def _tail(before: Extents, origin: str, mirrored: int, most: int) -> Tail:
+def _tail(before: Extents, origin: str, mirrored: int, max_extents: int) -> Tail:
     client = client_offset(before, origin, mirrored)
-    own = [one for one in before if one.cluster == origin and one.start < client]
-    below = [one if one.end is not None and one.end <= client else one.changed(end=client) for one in own[-most:]]
+    own = [extent for extent in before if extent.cluster == origin and extent.start < client]
+    below = [
+        extent if extent.end is not None and extent.end <= client else extent.changed(end=client)
+        for extent in own[-max_extents:]
+    ]
     return Tail(mirrored=mirrored, client=client, below=tuple(below))
 
 
@@ -174,7 +180,10 @@ def client_offset(extents: Sequence[Extent], cluster: str, physical: int) -> int
     :raises ValueError: the map is damaged.
     """
     own = [extent for extent in extents if extent.cluster == cluster]
-    after = next((one for one in own if one.physical_end is None or physical < one.physical_end), live(extents))
+    after = next(
+        (extent for extent in own if extent.physical_end is None or physical < extent.physical_end),
+        open_extent(extents),
+    )
     return after.clip(physical)
 
 
@@ -197,7 +206,11 @@ def left_to_origin(
     :param runs: ascending. There may be millions, and clients may wait for this.
     :param origin_start: log start of the origin; `copy_start`: of the copy.
     """
-    parts = [(one.base, one.physical_end or 0) for one in after if one.cluster == origin and one.end is not None]
+    parts = [
+        (extent.base, extent.physical_end or 0)
+        for extent in after
+        if extent.cluster == origin and extent.end is not None
+    ]
     begins = max(begins_at(runs, copy_start), origin_start)
     return LeftToOrigin(
         sum(copied_between(runs, max(low, begins), high) for low, high in parts),
@@ -205,12 +218,12 @@ def left_to_origin(
     )
 
 
-def fitting(copies: Mapping[Partition, CopyFacts], most: int) -> int:
-    """Number of extents to keep of each copy, so that they add up to `most`; one at least."""
+def fitting(copies: Mapping[Partition, CopyFacts], max_extents: int) -> int:
+    """Number of extents to keep of each copy, so that they add up to `max_extents`; one at least."""
     sizes = sorted(len(copy.runs) for copy in copies.values())
-    left = most
+    left = max_extents
     for index, size in enumerate(sizes):
         if size * (len(sizes) - index) > left:
             return max(left // (len(sizes) - index), 1)
         left -= size
-    return max(most, 1)
+    return max(max_extents, 1)

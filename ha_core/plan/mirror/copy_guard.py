@@ -5,8 +5,8 @@ copy is enough if the copier's account is a super user; any other account would 
 other account that may write is denied by name (`sparing`).
 
 Next to each rule is a marker, a rule for a user that does not exist, which identifies the rule as a guard even after
-its creator has died or stalled. A guard left behind locks out writers. So the switch that makes a copy the writer
-removes both, and so does a sync that finds them without a mirror.
+its creator has died or stalled. A guard that outlives its mirror locks out writers. So the switch that makes a copy the
+writer removes both, and so does a sync that finds them without a mirror.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class Writers(NamedTuple):
         return self.named - self.denied
 
     @property
-    def closed(self) -> bool:
+    def one_writer(self) -> bool:
         """Whether guards leave exactly one writer, which has its right in the target."""
         return not self.open_to and len(self.left) == 1 and self.left <= self.in_target
 

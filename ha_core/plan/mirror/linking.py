@@ -44,7 +44,7 @@ def no_circle(case: PreflightCase) -> Verdicts:
     """Copied records must not return to their source as new ones."""
     origin, target = case.request.origin, case.request.target
     for name in case.closure.moves.topics:
-        way_back = _path([one for one in case.view.mirrors.values() if one.topic == name], target, origin)
+        way_back = _path([mirror for mirror in case.view.mirrors.values() if mirror.topic == name], target, origin)
         if way_back:
             path = " → ".join([*way_back, target])
             yield error(
@@ -64,10 +64,10 @@ def _path(mirrors: Collection[Mirror], start: str, end: str) -> list[str]:
         way = ways.pop()
         if way[-1] == end:
             return way
-        for one in mirrors:
-            if one.source == way[-1] and one.target not in seen:
-                seen.add(one.target)
-                ways.append([*way, one.target])
+        for mirror in mirrors:
+            if mirror.source == way[-1] and mirror.target not in seen:
+                seen.add(mirror.target)
+                ways.append([*way, mirror.target])
     return []
 
 
@@ -148,7 +148,7 @@ LINK_RULES = (
 """The pre-flight of topics that get a mirror: one source, one copier, no circle."""
 
 
-def resume(operation: LinkOperation) -> tuple[Step, ...]:
+def remaining_steps(operation: LinkOperation) -> tuple[Step, ...]:
     """The remaining steps, from the state of the operation. Each may be repeated."""
     if operation.state in FINAL:
         return ("release",)
@@ -195,7 +195,7 @@ def needed(view: View, topic: str, cluster: str, tails: Iterable[LostTail], grou
             f"{cluster} holds records that no copy had, and that are not counted yet: `switchyard mirror reconcile "
             f"{cluster}`, and fetch those that you need"
         )
-    if bound := sorted(user for user, found in view.bindings.items() if found.topics.get(topic) == cluster):
+    if bound := sorted(user for user, bindings in view.bindings.items() if bindings.topics.get(topic) == cluster):
         named = listed(f"{user}#{topic}" for user in bound)
         return f"{named} is bound to {cluster}: remove that binding (`switchyard bindings delete`)"
     if groups:

@@ -19,7 +19,7 @@ def named(mirrors: Iterable[Mirror], topics: Collection[str], target: str = "") 
     :param target: the cluster of the copy; empty: any, but a name may have one mirror only.
     :raises NoSuchMirrorError: with the topic and its mirrors.
     """
-    there = sorted(mirrors, key=lambda one: one.key)
+    there = sorted(mirrors, key=lambda mirror: mirror.key)
     fitting = [one for one in there if target in ("", one.target)]
     found: dict[str, Mirror] = {}
     for topic in topics or ("*",):
@@ -53,8 +53,8 @@ def read_from(view: View, user: str, topic: str, zone: str) -> Mirror | None:
     if bindings is None or bindings.read is None:
         return None
     near = bindings.read == NEAREST
-    names = [one.name for one in view.clusters.values() if one.zone == zone] if near else [bindings.read]
-    found = [one for name in names if (one := view.mirrors.get(f"{topic}@{name}")) is not None]
-    if not found or (near and any(one.source in names for one in found)):
+    names = [cluster.name for cluster in view.clusters.values() if cluster.zone == zone] if near else [bindings.read]
+    mirrors = [mirror for name in names if (mirror := view.mirrors.get(f"{topic}@{name}")) is not None]
+    if not mirrors or (near and any(one.source in names for one in mirrors)):
         return None
-    return found[0] if found[0].held is None else None
+    return mirrors[0] if mirrors[0].held is None else None

@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from ha_core.model import Extent, LostTail, Run
-from ha_core.model.extent import Extents, check, live, log_start
+from ha_core.model.extent import Extents, check, log_start, open_extent
 from ha_core.model.producer import MAX_TERM
 
 MAX_COPIED_EXTENTS = 2000
@@ -36,25 +36,30 @@ def copied_extents(
     source: str,
     target: str,
     runs: Sequence[Run],
-    most: int | None = None,
+    max_extents: int | None = None,
     source_start: int = 0,
 ) -> Extents:
     """The copied part of `extents`, as extents of the copy.
 
     :param extents: of a partition of the mirror's source; those of other clusters are ignored.
     :param runs: in offsets of `source` and `target`, ascending.
-    :param most: number of extents, the newest. Older runs are not read: clients may wait, and there may be millions.
+    :param max_extents: number of extents, the newest. Older runs are not read: clients may wait, and there may be
+        millions.
     :param source_start: log start of the source; copied records below it count as deleted.
     :raises ValueError: runs do not ascend.
     """
     found = list[Extent]()  # newest first
-    for part in _overlaps([one for one in extents if one.cluster == source], runs, target, source_start):
+    for part in _overlaps([extent for extent in extents if extent.cluster == source], runs, target, source_start):
         later = found[-1] if found else None
         # Two runs touch if a takeover came between them and compaction deleted its marker; two extents touch if an
         # extent between them has aged.
-        if later is not None and (part.end, part.physical_end, part.term) == (later.start, later.base, later.term):
+        if later is not None and (part.end, part.physical_end, part.writer_epoch) == (
+            later.start,
+            later.base,
+            later.writer_epoch,
+        ):
             found[-1] = later.changed(start=part.start, base=part.base)
-        elif len(found) == most:
+        elif len(found) == max_extents:
             break
         else:
             found.append(part)
@@ -68,7 +73,7 @@ def switched(
     runs: Sequence[Run],
     at: int,
     base: int,
-    most: int = MAX_COPIED_EXTENTS,
+    max_extents: int = MAX_COPIED_EXTENTS,
     *,
     whole: bool,
     source_start: int = 0,
@@ -77,7 +82,7 @@ def switched(
 ) -> Extents:
     """The map after the cut at `at`: the copy, and the open extent of `target`, whose log ends at `base`.
 
-    :param most: copied extents to keep.
+    :param max_extents: copied extents to keep.
     :param whole: `runs` are all that the mirror ever had, so the source has no record below the first one.
     :param source_start: known log start of `source`.
     :param copy_start: log start of `target`.
@@ -85,18 +90,20 @@ def switched(
     :raises ValueError: `source` is not the writer; the cut is below copied records, or the copy's log ends below them;
         writer epochs are used up.
     """
-    current = live(extents)
+    current = open_extent(extents)
     if current.cluster != source:
         raise ValueError(f"{current.cluster} is the writer, and a mirror of {source} has none of its records")
-    if current.term >= MAX_TERM:
-        raise ValueError(f"the partition has changed its writer {current.term} times, the most that can be counted")
+    if current.writer_epoch >= MAX_TERM:
+        raise ValueError(
+            f"the partition has changed its writer {current.writer_epoch} times, the most that can be counted"
+        )
     deleted = log_start(extents, source, deleted_below)
-    copied = copied_extents(extents, source, target, runs, most + 1, max(source_start, deleted))
+    copied = copied_extents(extents, source, target, runs, max_extents + 1, max(source_start, deleted))
     if copied and not (copied[-1].end or 0) <= at:
         raise ValueError(f"the cut {at} is below {copied[-1].end}, up to which records are copied")
     if copied and not (copied[-1].physical_end or 0) <= base:
         raise ValueError(f"the copy ends at {base}, but by its runs its records end at {copied[-1].physical_end}")
-    kept = tuple(_above(copied[max(0, len(copied) - most) :], copy_start))
+    kept = tuple(_above(copied[max(0, len(copied) - max_extents) :], copy_start))
     if at < current.start:
         raise ValueError(f"the cut {at} is below {current.start}, where the stay in {source} began")
     # Other clusters' extents, such as the target's from an earlier switch of a source with too many gaps, stay.
@@ -104,8 +111,8 @@ def switched(
     own = [one for one in extents if one.cluster == source] if not whole or kept != copied else []
     until = next((one.start for one in kept), (copied[-1].end or at) if copied else at)
     older = _starting_at(_below(own, until), deleted)
-    below = sorted((*elsewhere, *older, *kept), key=lambda one: one.start)
-    return (*below, Extent(cluster=target, start=at, end=None, base=base, term=current.term + 1))
+    below = sorted((*elsewhere, *older, *kept), key=lambda extent: extent.start)
+    return (*below, Extent(cluster=target, start=at, end=None, base=base, writer_epoch=current.writer_epoch + 1))
 
 
 def regained(before: Extents, tail: LostTail, partition: int, log_end: int, deleted_below: int = 0) -> Extents:
@@ -118,7 +125,7 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
     :param deleted_below: client offset below which records were deleted in the copy; this log may still have them.
     :return: `before`, if the map has changed since that move, or the log may lack mirrored records.
     """
-    part, opened = tail.partitions.get(partition), live(before)
+    part, opened = tail.partitions.get(partition), open_extent(before)
     if part is None or not part.below or opened.cluster != tail.target:
         return before
     if log_end < part.mirrored or part.differs_at is not None:
@@ -139,14 +146,14 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
     ours = [*own, *(one for one in others if one.cluster == tail.cluster and one.end is not None)]
     others = [one for one in others if one not in ours]
     kept = _starting_at(ours, log_start(ours, tail.cluster, deleted_below))
-    after = tuple(sorted((*others, *kept), key=lambda one: one.start))
+    after = tuple(sorted((*others, *kept), key=lambda extent: extent.start))
     return before if check(after) else after
 
 
 def _goes_on(older: Extent, extent: Extent) -> bool:
     """Whether both are of one stay, and the older one ends where the other begins."""
-    ends = older.cluster, older.term, older.end, older.physical_end
-    return ends == (extent.cluster, extent.term, extent.start, extent.base)
+    ends = older.cluster, older.writer_epoch, older.end, older.physical_end
+    return ends == (extent.cluster, extent.writer_epoch, extent.start, extent.base)
 
 
 def _from(extent: Extent, at: int) -> Extent:
@@ -171,7 +178,7 @@ def _overlaps(extents: Sequence[Extent], runs: Sequence[Run], target: str, sourc
                     start=extent.extrapolate(low),
                     end=extent.extrapolate(high),
                     base=run.target + low - run.source,
-                    term=extent.term,
+                    writer_epoch=extent.writer_epoch,
                     copied=True,
                 )
             if run.source < extent.base:

@@ -30,22 +30,22 @@ class MirrorTotal:
 
     @classmethod
     def of(cls, reports: Iterable[PartitionReport]) -> MirrorTotal:
-        found = list(reports)
-        states = Counter(one.state for one in found)
-        known = [one for one in found if one.lag_records is not None]
-        sizes = [one.lag_bytes for one in known if one.lag_bytes is not None]
+        partition_reports = list(reports)
+        states = Counter(report.state for report in partition_reports)
+        known = [report for report in partition_reports if report.lag_records is not None]
+        sizes = [report.lag_bytes for report in known if report.lag_bytes is not None]
         return cls(
-            partitions=len(found),
+            partitions=len(partition_reports),
             copying=states["copying"],
             waiting=states["waiting"],
             stopped=states["stopped"],
-            unknown=len(found) - len(known),
-            lag_records=sum(one.lag_records or 0 for one in known) if known else None,
+            unknown=len(partition_reports) - len(known),
+            lag_records=sum(report.lag_records or 0 for report in known) if known else None,
             lag_bytes=sum(sizes) if sizes else None,
-            lag_ms=max((one.lag_ms for one in known if one.lag_ms is not None), default=None),
-            rpo_s=max((one.rpo_s for one in found if one.rpo_s is not None), default=None),
-            bytes_s=sum(one.bytes_s for one in found),
-            unknown_rpo=sum(one.rpo_s is None for one in found),
+            lag_ms=max((report.lag_ms for report in known if report.lag_ms is not None), default=None),
+            rpo_s=max((report.rpo_s for report in partition_reports if report.rpo_s is not None), default=None),
+            bytes_s=sum(report.bytes_s for report in partition_reports),
+            unknown_rpo=sum(report.rpo_s is None for report in partition_reports),
         )
 
     def to_json(self) -> dict[str, Any]:

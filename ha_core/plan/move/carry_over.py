@@ -66,20 +66,20 @@ def carry_sequences(
     """
     before = old or LastSequences(name=name)
     partitions, terms, read = dict(before.partitions), dict(before.terms), dict(before.read_ms)
-    for partition, _, _, term in cuts:
-        if (found := producers.get((name, partition))) is None:
+    for partition, _, _, writer_epoch in cuts:
+        if (facts := producers.get((name, partition))) is None:
             continue
         earlier = partitions.get(partition, {})
         if read_ms is not None:
             earlier = earlier if read.get(partition, read_ms) >= read_ms - FORGOTTEN_MS else {}
             read[partition] = read_ms
-        partitions[partition] = merge_sequences(earlier, found, term - 1)
+        partitions[partition] = merge_sequences(earlier, facts, writer_epoch - 1)
         if complete:
-            terms[partition] = term
-    most = _most_of_each(partitions.values())
+            terms[partition] = writer_epoch
+    max_each = _most_of_each(partitions.values())
     for partition, known in partitions.items():
-        if len(known) > most:
-            partitions[partition] = dict(islice(known.items(), most))
+        if len(known) > max_each:
+            partitions[partition] = dict(islice(known.items(), max_each))
             terms.pop(partition, None)
     partitions = {partition: known for partition, known in partitions.items() if known}
     if partitions == before.partitions and terms == before.terms:
@@ -88,17 +88,17 @@ def carry_sequences(
 
 
 def merge_sequences(
-    old: Mapping[int, tuple[int, int]], found: Iterable[ProducerFacts], term: int
+    old: Mapping[int, tuple[int, int]], facts: Iterable[ProducerFacts], writer_epoch: int
 ) -> dict[int, tuple[int, int]]:
     """Client producer id → (epoch, last sequence), newest first: producers of this writer epoch, then older ones.
 
-    :param found: producers that the origin's leader remembers. Only ids of `term` count: those of older epochs are in
-        `old` already, and ids of the cluster itself are other producers in the next cluster.
+    :param facts: producers that the origin's leader remembers. Only ids of `writer_epoch` count: those of older epochs
+        are in `old` already, and ids of the cluster itself are other producers in the next cluster.
     """
     mine = [
         (producer.last_timestamp_ms, own, (producer.epoch, producer.last_sequence))
-        for producer in found
-        if producer.last_sequence >= 0 and (own := own_id(producer.producer_id, term)) is not None
+        for producer in facts
+        if producer.last_sequence >= 0 and (own := own_id(producer.producer_id, writer_epoch)) is not None
     ]
     newest = {producer: last for _, producer, last in sorted(mine, key=lambda entry: (-entry[0], entry[1]))}
     return {**newest, **{producer: last for producer, last in old.items() if producer not in newest}}
@@ -117,19 +117,19 @@ def leave_by_force(
         return old
     before = old or LastSequences(name=name)
     known = {**before.left_by_force.get(cluster, {}), **left}
-    most = min(MAX_SEQUENCES, MAX_TOPIC_TRANSACTIONAL // len(known))
-    known = {partition: dict(islice(each.items(), most)) for partition, each in known.items()}
+    max_each = min(MAX_SEQUENCES, MAX_TOPIC_TRANSACTIONAL // len(known))
+    known = {partition: dict(islice(each.items(), max_each)) for partition, each in known.items()}
     return before.changed(left_by_force={**before.left_by_force, cluster: known})
 
 
-def come_back(known: LastSequences | None, cluster: str, cuts: Iterable[Cut]) -> LastSequences | None:
+def come_back(sequences: LastSequences | None, cluster: str, cuts: Iterable[Cut]) -> LastSequences | None:
     """Drop the entries of partitions that had left the cluster by force: it is their writer again."""
-    if known is None or cluster not in known.left_by_force:
-        return known
+    if sequences is None or cluster not in sequences.left_by_force:
+        return sequences
     back = {cut.partition for cut in cuts}
-    stays = {partition: each for partition, each in known.left_by_force[cluster].items() if partition not in back}
-    left = {name: each for name, each in known.left_by_force.items() if name != cluster}
-    return known.changed(left_by_force={**left, cluster: stays} if stays else left)
+    stays = {partition: each for partition, each in sequences.left_by_force[cluster].items() if partition not in back}
+    left = {name: each for name, each in sequences.left_by_force.items() if name != cluster}
+    return sequences.changed(left_by_force={**left, cluster: stays} if stays else left)
 
 
 def _coordinated(producers: Mapping[int, LastOf]) -> dict[int, LastOf]:
@@ -137,18 +137,18 @@ def _coordinated(producers: Mapping[int, LastOf]) -> dict[int, LastOf]:
     return {id_: producers[id_] for id_ in reversed(list(producers)) if 0 <= id_ < FIRST_CLIENT_ID}
 
 
-def below_cut(known: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:
+def below_cut(facts: Sequence[ProducerFacts], surplus: Surplus) -> tuple[ProducerFacts, ...] | None:
     """Each producer's last sequence below a cut that the log has passed without a fence; None: unknown.
 
     A leader remembers only the last batch of each producer, which may be in the surplus, at or above the cut. The
     surplus headers have the first sequence of each producer there; the one before was its last below the cut. Too high
     a guess would make gateways answer a retry as a duplicate of a batch that no log holds.
 
-    :param known: producers that the leader remembers, read after the log reached the cut and before the surplus.
+    :param facts: producers that the leader remembers, read after the log reached the cut and before the surplus.
     """
     if not surplus.whole:
         return None
-    last = {producer.producer_id: producer for producer in known}
+    last = {producer.producer_id: producer for producer in facts}
     for producer_id, (epoch, sequence) in surplus.first.items():
         remembered = last.get(producer_id)
         if remembered is not None and remembered.epoch < epoch:

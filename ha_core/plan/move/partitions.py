@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ha_core.model import Extent, LostTail, MoveRequest, Topic
-from ha_core.model.extent import Extents, identity, live
+from ha_core.model.extent import Extents, identity, open_extent
 from ha_core.model.operation import Cut
 from ha_core.plan.facts.clusters import Partition
 
@@ -43,7 +43,7 @@ def extents_of(request: MoveRequest, topic: Topic, partition: int) -> Extents:
 
 def places(request: MoveRequest, topic: Topic) -> frozenset[str]:
     """The clusters that are or will be writers of the moving part of a mapped topic."""
-    return _clusters(request, topic, lambda partition: live(topic.extents(partition)))
+    return _clusters(request, topic, lambda partition: open_extent(topic.extents(partition)))
 
 
 def written_in(request: MoveRequest, topic: Topic) -> frozenset[str]:
@@ -65,14 +65,18 @@ def left_in(request: MoveRequest, topic: str, tails: Iterable[LostTail]) -> Lost
     origin: the target's log is this topic's own. Only a whole topic returns to it."""
     if request.mode != "forced" or topic in request.scope.partitions:
         return None
-    found = [one for one in tails if (one.topic, one.cluster, one.target) == (topic, request.target, request.origin)]
-    return max(found, key=lambda one: one.since, default=None)
+    lost_tails = [
+        lost_tail
+        for lost_tail in tails
+        if (lost_tail.topic, lost_tail.cluster, lost_tail.target) == (topic, request.target, request.origin)
+    ]
+    return max(lost_tails, key=lambda tail: tail.since, default=None)
 
 
 def cuts_of(partitions: Mapping[int, Sequence[Extent]], crossed: Iterable[int]) -> tuple[Cut, ...]:
     """The cuts of `crossed`, from the topic's map `partitions` after them."""
-    opened = ((partition, live(partitions[partition])) for partition in crossed)
-    return tuple(Cut(partition, after.start, after.base, after.term) for partition, after in opened)
+    opened = ((partition, open_extent(partitions[partition])) for partition in crossed)
+    return tuple(Cut(partition, after.start, after.base, after.writer_epoch) for partition, after in opened)
 
 
 def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> dict[int, int]:
@@ -90,5 +94,5 @@ def holes_of(partitions: Mapping[int, Sequence[Extent]], cut: Iterable[int]) -> 
 def writer_after(request: MoveRequest, topic: Topic, partitions: Mapping[int, Sequence[Extent]]) -> str:
     """The topic's `writer` with the map `partitions`: it changes when the last partition has left it."""
     before = topic.writer or request.origin
-    stays = any(live(extents).cluster == before for extents in partitions.values())
+    stays = any(open_extent(extents).cluster == before for extents in partitions.values())
     return before if stays else request.target

@@ -38,7 +38,7 @@ from ha_core.model import (
     UserBindings,
     View,
 )
-from ha_core.model.extent import Extents, live, log_start, skipping
+from ha_core.model.extent import Extents, log_start, open_extent, skipping
 from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.engine.revision import (
     FINAL,
@@ -115,7 +115,9 @@ def steps(request: MoveRequest) -> tuple[Step, ...]:
     return tuple(step for some in TASKS.values() for step in some if step not in left_out)
 
 
-def resume(operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]) -> tuple[Step, ...]:
+def remaining_steps(
+    operation: MoveOperation, topics: Mapping[str, Topic], groups: Mapping[str, Group]
+) -> tuple[Step, ...]:
     """The remaining steps of an operation whose executor is gone, from the state.
 
     A planned move that has joined groups is undone: these members have expired, and the consumers may have rebalanced.
@@ -181,7 +183,7 @@ def cut_change(
     adopted: Mapping[str, AdoptedGroup],
     read_ms: int | None = None,
     copies: Mapping[Partition, CopyFacts] | None = None,
-    most: int = MAX_COPIED_EXTENTS,
+    max_extents: int = MAX_COPIED_EXTENTS,
     stay: Mapping[str, str] | None = None,
     tails: Collection[LostTail] = (),
 ) -> Documents:
@@ -191,7 +193,7 @@ def cut_change(
     :param producers: missing if the origin did not answer; read at `read_ms`.
     :param adopted: groups that were joined in the target; members of other groups join once more.
     :param copies: of mirrored topics, which the operation holds. A copy that was never begun is missing.
-    :param most: maximum number of each copy's extents in its map.
+    :param max_extents: maximum number of each copy's extents in its map.
     :param tails: lost tails of forced moves. A topic that returns to a cluster with its tail is read there again.
     :param stay: topics that do not move because the records of their copies are not known → why.
     :raises MoveDamagedError: a fence or a hold is missing, partitions are missing, a new copy is not empty, or a map
@@ -220,8 +222,10 @@ def cut_change(
             for p in moved:
                 end = ends[name, p]
                 before[p] = regained(before[p], tail, p, end.target, end.deleted_below)
-        copied = {p: found for p in moved if (found := (copies or {}).get((name, p))) is not None}
-        after = before | {p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), most) for p in moved}
+        copied = {p: copy_facts for p in moved if (copy_facts := (copies or {}).get((name, p))) is not None}
+        after = before | {
+            p: _cut_partition(operation, name, p, before[p], ends, copied.get(p), max_extents) for p in moved
+        }
         cuts[name] = cuts_of(after, moved)
         if request.mode == "forced":
             holes[name] = holes_of(after, moved)
@@ -235,7 +239,7 @@ def cut_change(
         if silent := tuple(p for p in moved if ends[name, p].origin is None and p not in copied):
             unknown[name] = silent
         puts.append(topic.changed(writer=writer_after(request, topic, after), partitions=after, fence=None))
-        known, writers, complete = view.sequences.get(name), producers, True
+        last_sequences, writers, complete = view.sequences.get(name), producers, True
         if name in operation.evidence.mirrored:
             mirror = held(operation, view, name)
             deletes.append((Mirror, mirror.key))
@@ -247,12 +251,12 @@ def cut_change(
                 puts.append(lost_tail(operation, mirror, before, copied))
                 # Producers whose records were appended in the origin and never copied are not known here.
                 writers, complete = copied_producers(name, copied), False
-        sequences = carry_sequences(name, known, cuts[name], writers, read_ms, complete) or known
+        sequences = carry_sequences(name, last_sequences, cuts[name], writers, read_ms, complete) or last_sequences
         if request.mode == "forced":
             read = {p: copied[p].producers if p in copied else {} for p in moved if p in copied or skips(request)}
             sequences = leave_by_force(name, sequences, request.origin, cuts[name], read)
         sequences = come_back(sequences, request.target, cuts[name])
-        puts += [] if sequences is None or sequences is known else [sequences]
+        puts += [] if sequences is None or sequences is last_sequences else [sequences]
     for name in moves.groups:
         group = require_fenced(operation, f"group {name}", view.groups.get(name))
         aliases = compose_aliases(group, adopted[name]) if name in adopted else {}
@@ -312,7 +316,7 @@ def _maps_show_cut(operation: MoveOperation, topics: Mapping[str, Topic]) -> boo
     return bool(cuts) and all(
         (topic := topics.get(name)) is not None
         and topic.mapped
-        and all(live(topic.extents(cut.partition)).term >= cut.term for cut in some)
+        and all(open_extent(topic.extents(cut.partition)).writer_epoch >= cut.writer_epoch for cut in some)
         for name, some in cuts.items()
     )
 
@@ -324,10 +328,10 @@ def _cut_partition(
     before: Extents,
     ends: Ends,
     copy: CopyFacts | None,
-    most: int,
+    max_extents: int,
 ) -> Extents:
     request, found = operation.request, ends[topic, partition]
-    where, current = f"topic {topic} partition {partition}", live(before)
+    where, current = f"topic {topic} partition {partition}", open_extent(before)
     known_end: int | None = None
     goes_to_copy = topic in operation.evidence.mirrored if request.mode == "planned" else copy is not None
     if request.mode == "forced":
@@ -341,7 +345,7 @@ def _cut_partition(
         except ValueError as error:
             raise MoveDamagedError(f"{where}: {error}") from error
     if goes_to_copy:
-        after = to_copy(operation, where, before, at, found, copy, most)
+        after = to_copy(operation, where, before, at, found, copy, max_extents)
     else:
         after = cut_at(request, where, before, at, found.target, known_end)
     return require_sound(where, skipping(after, request.origin)) if skips(request) else after

@@ -18,7 +18,7 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
 
     :param differing: partition → the first offset in the origin at which it differs, and the difference.
     """
-    by_topic = grouped(
+    differences = grouped(
         (topic, f"partition {partition} at offset {offset} ({what})")
         for (topic, partition), (offset, what) in sorted(differing.items())
     )
@@ -33,7 +33,7 @@ def copies_differ(origin: str, target: str, differing: Mapping[Partition, tuple[
             number=len(places),
             unit="partitions",
         )
-        for topic, places in list(by_topic.items())[:MAX_TOPICS]
+        for topic, places in list(differences.items())[:MAX_TOPICS]
     )
 
 
@@ -82,7 +82,7 @@ def past_gateways(cluster: str, grown: Mapping[Partition, tuple[int, int]], way:
     :param grown: partition → its log end before and after, in the cluster's own offsets.
     :param way: the way out.
     """
-    by_topic = grouped((topic, (partition, *ends)) for (topic, partition), ends in sorted(grown.items()))
+    ends_by_topic = grouped((topic, (partition, *ends)) for (topic, partition), ends in sorted(grown.items()))
     return tuple(
         error(
             "past-gateways",
@@ -93,5 +93,5 @@ def past_gateways(cluster: str, grown: Mapping[Partition, tuple[int, int]], way:
             number=sum(high - low for _, low, high in found),
             unit="offsets",
         )
-        for topic, found in list(by_topic.items())[:MAX_TOPICS]
+        for topic, found in list(ends_by_topic.items())[:MAX_TOPICS]
     )

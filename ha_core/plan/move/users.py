@@ -76,7 +76,7 @@ def choose(bindings: UserBindings, topic: str, usage: Mapping[str, Usage], now: 
         why = f"no instance of {user} is known to use {topic}"
     elif not instances[0]:
         why = f"clients of {user} that use {topic} have no client id, or the use was declared without one"
-    elif anew := sorted(one.family for one in churning(used, now) if one.thing == f"topic {topic}"):
+    elif anew := sorted(churn.family for churn in churning(used, now) if churn.thing == f"topic {topic}"):
         why = f"{user} uses {topic} with client ids that change at each start ({listed(anew)})"
     else:
         names = listed(f"{user}+{instance}" for instance in instances)

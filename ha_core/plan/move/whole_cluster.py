@@ -21,7 +21,7 @@ from ha_core.plan.routing.resolve import cluster_for_user
 def identities_at(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope:
     """Every identity that is routed to `cluster`, by a binding or as its default, except super users."""
     users = sorted({*view.bindings, *usage} - view.super_users.keys())
-    bound = [found for user in users if (found := view.bindings.get(user)) is not None]
+    bound = [bindings for user in users if (bindings := view.bindings.get(user)) is not None]
     return Scope(
         users=tuple(user for user in users if cluster_for_user(view, Identity(user, "")) == cluster),
         instances=tuple((b.user, name) for b in bound for name in _there(b.instances, cluster)),
@@ -31,13 +31,13 @@ def identities_at(view: View, usage: Mapping[str, Usage], cluster: str) -> Scope
 
 
 def parts(
-    view: View, usage: Mapping[str, Usage], request: MoveRequest, topics: Collection[str], most: int
+    view: View, usage: Mapping[str, Usage], request: MoveRequest, topics: Collection[str], max_per_move: int
 ) -> Iterator[Scope]:
     """The scopes of the moves in order: independent parts, several small ones in one move.
 
     :param request: its scope is ignored.
     :param topics: all topics whose writer is the cluster.
-    :param most: topics and groups per move; a part that has more moves alone.
+    :param max_per_move: topics and groups per move; a part that has more moves alone.
     """
     routed = identities_at(view, usage, request.origin)
     whole = routed.changed(topics=tuple(sorted(topics)))
@@ -52,7 +52,7 @@ def parts(
         together.join(f"topic:{other.name}", f"user:{other.user}")
     wanted = set(topics)
     sized = sorted((sum(not key.startswith("user:") for key in part), sorted(part)) for part in together.parts())
-    for some in portions(sized, most, lambda part: max(1, part[0])):
+    for some in portions(sized, max_per_move, lambda part: max(1, part[0])):
         yield _scope(routed, {key for _, part in some for key in part}, wanted)
 
 

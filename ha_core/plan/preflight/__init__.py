@@ -88,8 +88,8 @@ def preflight(
 
     An error in one table ends the pre-flight: without two clusters that answer, the others have no facts.
     """
-    found: list[Verdict] = []
+    verdicts: list[Verdict] = []
     for table in (NAME_RULES, CLUSTER_RULES, (*rules, *more), END_RULES):
-        if not refused(found):
-            found += judge(table, case)
-    return by_level(found)
+        if not refused(verdicts):
+            verdicts += judge(table, case)
+    return by_level(verdicts)

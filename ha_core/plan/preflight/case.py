@@ -102,8 +102,8 @@ class PreflightCase:
             and tail.topic in self.to_copies
             and any(part.records for part in tail.partitions.values())
             and any(
-                found is not None and found.compacted
-                for found in (self.facts.topic(name, tail.topic) for name in (request.origin, request.target))
+                topic is not None and topic.compacted
+                for topic in (self.facts.topic(name, tail.topic) for name in (request.origin, request.target))
             )
         )
 
@@ -134,8 +134,8 @@ class PreflightCase:
         return ""
 
     def answers(self, cluster: str) -> bool:
-        known = self.facts.clusters.get(cluster)
-        return known is not None and known.reachable
+        facts = self.facts.clusters.get(cluster)
+        return facts is not None and facts.reachable
 
     def in_origin(self) -> Iterator[tuple[str, TopicFacts]]:
         """Moving topics that exist in the origin, with their facts."""
@@ -164,8 +164,8 @@ class PreflightCase:
     def log_start(self, cluster: str, key: Partition) -> int:
         """Log start of a partition there, now or when last recorded; 0: not known, or nothing was deleted."""
         topic, partition = key
-        found = self.facts.topic(cluster, topic)
-        return 0 if found is None else found.starts.get(partition, 0)
+        topic_facts = self.facts.topic(cluster, topic)
+        return 0 if topic_facts is None else topic_facts.starts.get(partition, 0)
 
     def crossing_out(self, topic: str) -> str | None:
         return crossing_out(self.request, self.view.topics.get(topic))

@@ -65,15 +65,15 @@ class _Client(NamedTuple):
 def versions(case: PreflightCase) -> Verdicts:
     """Checks the versions that clients last reported to gateways in API_VERSIONS (KIP-511)."""
     for defect in DEFECTS:
-        found = sorted(set(_clients(case, defect)))
-        if found:
+        clients = sorted(set(_clients(case, defect)))
+        if clients:
             yield warning(
                 "client-version",
                 defect.issue,
-                f"{listed(client.words for client in found)}: in these versions of Java clients {defect.what}, when "
+                f"{listed(client.words for client in clients)}: in these versions of Java clients {defect.what}, when "
                 f"its group moves ({defect.issue}).",
                 f"{defect.way}, or watch them after the move and restart those that stop.",
-                number=len(found),
+                number=len(clients),
                 unit="clients",
             )
 
@@ -117,8 +117,8 @@ def open_ones(case: PreflightCase) -> Verdicts:
     for topic, here in case.in_origin():
         if request.mode == "forced" or not here.open_transactions:
             continue
-        hanging = [one for one in here.open_transactions if one.hanging]
-        others = [one for one in here.open_transactions if not one.hanging]
+        hanging = [transaction for transaction in here.open_transactions if transaction.hanging]
+        others = [transaction for transaction in here.open_transactions if not transaction.hanging]
         if hanging:
             first = hanging[0]
             yield error(
@@ -134,8 +134,10 @@ def open_ones(case: PreflightCase) -> Verdicts:
                 unit="transactions",
             )
         if others:
-            oldest = max(one.age_s for one in others)
-            which = listed(one.transactional_id or f"one of partition {one.partition}" for one in others)
+            oldest = max(transaction.age_s for transaction in others)
+            which = listed(
+                transaction.transactional_id or f"one of partition {transaction.partition}" for transaction in others
+            )
             late = oldest > request.drain_timeout_s
             yield (warning if late else info)(
                 "open-transaction",

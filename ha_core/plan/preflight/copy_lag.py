@@ -59,13 +59,13 @@ class CopyLagBound:
 
 def lag_bound(case: PreflightCase, mirror: Mirror) -> CopyLagBound:
     reported = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
-    known = {partition: lag for partition, lag in reported.items() if lag.records is not None}
+    lags = {partition: lag for partition, lag in reported.items() if lag.records is not None}
     unknown = dict[int, str]()
     for partition in sorted(_partitions(case, mirror) | reported.keys()):
-        if partition not in known:
+        if partition not in lags:
             lag = reported.get(partition)
             unknown[partition] = UNREPORTED if lag is None else f"{lag.state}: {lag.reason or 'no reason'}"
-    return CopyLagBound(known, unknown, dict(_seen_since(case, mirror, known)))
+    return CopyLagBound(lags, unknown, dict(_seen_since(case, mirror, lags)))
 
 
 def _partitions(case: PreflightCase, mirror: Mirror) -> set[int]:

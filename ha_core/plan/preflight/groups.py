@@ -46,7 +46,7 @@ def _group(case: PreflightCase, group: str) -> Verdicts:
     request, facts, document = case.request, case.facts, case.view.groups.get(group)
     about, here, there = f"group {group}", facts.group(request.origin, group), facts.group(request.target, group)
     if there is not None and there.members:
-        # A group that was here before leaves members behind until their session ends.
+        # A group that was here before keeps members here until their session ends.
         level = error if document is None or document.cluster is None else warning
         text = f"Group {group} has {len(there.members)} members in {request.target} already."
         way, count = "Stop them, or wait until their session has ended.", len(there.members)
@@ -94,7 +94,8 @@ class DependentsCase(PreflightCase):
 
 
 def of_nobody(case: DependentsCase) -> Verdicts:
-    """Groups without a known user, and so without a binding to change. Commits left behind by a move do not count."""
+    """Groups without a known user, and so without a binding to change. Commits that a move left in the origin do not
+    count."""
     homes = group_homes(case.view, case.usage.values())
     for name in sorted(case.readers):
         moved = not at_home(homes, name, case.request.origin)
@@ -122,7 +123,9 @@ def of_super_users(case: DependentsCase) -> Verdicts:
 
 def beside_a_crossing(case: DependentsCase) -> Verdicts:
     """An undone crossing deletes the topics that it created, and with them the commits that a group has there."""
-    crossing = {name: one.crossing.operation for name, one in case.view.topics.items() if one.crossing is not None}
+    crossing = {
+        name: topic.crossing.operation for name, topic in case.view.topics.items() if topic.crossing is not None
+    }
     for name in sorted(case.readers):
         for other in [other for other in case.others(name) if other in crossing][:1]:
             yield error(

@@ -39,14 +39,14 @@ def mirrored(case: PreflightCase) -> Verdicts:
 
 def _one_more(case: PreflightCase, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
     """A further mirror of a topic that moves to a copy. If its source is lost, it need not be ended first."""
-    request, found = case.request, lag_bound(case, mirror)
+    request, bound = case.request, lag_bound(case, mirror)
     again = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
     if request.mode == "planned" or mirror.source != request.origin:
         text = f"{since}: it would still be copied from {mirror.source}, which is no longer its writer."
         way = f"End that mirror first: {end}. After the switch delete the topic in {mirror.target}, and {again}."
         return error("third-cluster", about, text, way)
-    lacked = f", which lacked {found.lacked}" if found.reported else ""
-    lacked += f" ({found.unknown_words})" if lacked and found.unknown else ""
+    lacked = f", which lacked {bound.lacked}" if bound.reported else ""
+    lacked += f" ({bound.unknown_words})" if lacked and bound.unknown else ""
     text = (
         f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; no client is routed there."
     )
@@ -78,15 +78,15 @@ def to_copies(case: PreflightCase) -> Verdicts:
 def _to_level(case: PreflightCase, name: str) -> Verdict:
     """Records that a planned switch copies first, as far as reported."""
     about, mirror = f"topic {name}", case.to_copies[name]
-    found, text = lag_bound(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
-    if found.unknown:
+    bound, text = lag_bound(case, mirror), f"Topic {name} goes to its copy in {mirror.target}"
+    if bound.unknown:
         records, noted = by_notes(case, name)
-        text += f"{_how_far(found)}{noted}: the switch copies missing records before clients wait."
+        text += f"{_how_far(bound)}{noted}: the switch copies missing records before clients wait."
         way = "Start the mirror job first, if much may be missing."
-        return _unknown(case, about, text, way, records, found)
-    text += f", which lacked {found.lacked}."
+        return _unknown(case, about, text, way, records, bound)
+    text += f", which lacked {bound.lacked}."
     way = f"Nothing. Missing records are copied first; afterwards {mirror.source} has the copy."
-    return info("goes-to-copy", about, text, way, number=found.records, unit="records")
+    return info("goes-to-copy", about, text, way, number=bound.records, unit="records")
 
 
 def _behind(case: PreflightCase, name: str) -> Verdict:
@@ -94,33 +94,33 @@ def _behind(case: PreflightCase, name: str) -> Verdict:
     origin, target = case.request.origin, case.request.target
     about, text = f"topic {name}", f"Topic {name} continues at its copy in {target}"
     way = f"Nothing. Records beyond it stay in {origin}: `switchyard mirror reconcile {origin}` counts them later."
-    found = lag_bound(case, case.to_copies[name])
-    if found.unknown:
+    bound = lag_bound(case, case.to_copies[name])
+    if bound.unknown:
         records, noted = by_notes(case, name)
         more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
         lost = more if noted else f"what {origin} acknowledged beyond it is lost"
-        text = f"{text}{_how_far(found)}{noted}: {lost} for readers."
-        return _unknown(case, about, text, way, records, found)
-    text = f"{text}, which lacked {found.lacked}; that, and what {origin} got since, is lost."
-    level = warning if found.records else info
-    return level("goes-to-copy", about, text, way, number=found.records, unit="records")
+        text = f"{text}{_how_far(bound)}{noted}: {lost} for readers."
+        return _unknown(case, about, text, way, records, bound)
+    text = f"{text}, which lacked {bound.lacked}; that, and what {origin} got since, is lost."
+    level = warning if bound.records else info
+    return level("goes-to-copy", about, text, way, number=bound.records, unit="records")
 
 
-def _how_far(found: CopyLagBound) -> str:
-    if not found.reported:
-        why = {why for why in found.unknown.values() if why != UNREPORTED}
+def _how_far(bound: CopyLagBound) -> str:
+    if not bound.reported:
+        why = {why for why in bound.unknown.values() if why != UNREPORTED}
         return ". No copier reports its lag" if not why else f". Its lag is unknown ({listed(why)})"
-    return f", which lacked {found.lacked}; {found.unknown_words}"
+    return f", which lacked {bound.lacked}; {bound.unknown_words}"
 
 
-def _unknown(case: PreflightCase, about: str, text: str, way: str, records: int | None, found: CopyLagBound) -> Verdict:
+def _unknown(case: PreflightCase, about: str, text: str, way: str, records: int | None, bound: CopyLagBound) -> Verdict:
     """An unknown lag: an error if the operator has set a bound, else a warning."""
     request = case.request
-    records = None if records is None else max(records, found.records)
+    records = None if records is None else max(records, bound.records)
     unit: Unit = "" if records is None else "records"
     if request.refuse_lag_records is None and request.refuse_lag_ms is None:
         return warning("copy-unknown", about, text, way, number=records, unit=unit)
-    start = "Start the mirror job" if UNREPORTED in found.unknown.values() else "Resolve the given reason"
+    start = "Start the mirror job" if UNREPORTED in bound.unknown.values() else "Resolve the given reason"
     way = f"{start}, or leave out --refuse-lag-records and --refuse-lag-ms."
     return error("copy-unknown", about, text, way, number=records, unit=unit)
 
@@ -129,27 +129,30 @@ def lagging(case: PreflightCase) -> Verdicts:
     """Copies whose lag exceeds the operator's bounds."""
     request = case.request
     for name, mirror in sorted(case.to_copies.items()):
-        found = lag_bound(case, mirror)
-        if not found.reported:
+        copy_lag_bound = lag_bound(case, mirror)
+        if not copy_lag_bound.reported:
             continue
         bounds: tuple[tuple[Unit, int | None, int | None, int], ...] = (
-            ("records", found.records, request.refuse_lag_records, request.warn_lag_records),
-            ("ms", found.ms, request.refuse_lag_ms, request.warn_lag_ms),
+            ("records", copy_lag_bound.records, request.refuse_lag_records, request.warn_lag_records),
+            ("ms", copy_lag_bound.ms, request.refuse_lag_ms, request.warn_lag_ms),
         )
-        for unit, lag, most, much in bounds:
-            refused = most is not None and (lag is None or lag > most)
+        for unit, lag, refuse_above, much in bounds:
+            refused = refuse_above is not None and (lag is None or lag > refuse_above)
             if not refused and lag is not None and lag <= much:
                 continue
-            bound = f"--{'refuse' if refused else 'warn'}-lag-{unit} {most if refused else much}"
+            bound = f"--{'refuse' if refused else 'warn'}-lag-{unit} {refuse_above if refused else much}"
             text = (
-                f"The copy of topic {name} in {mirror.target} was {lag:,} {unit} behind"
+                f"The copy of topic {name} in {mirror.target} lagged by {lag:,} {unit}"
                 if lag is not None
-                else (f"The copy of topic {name} in {mirror.target} lacked {found.records:,} records of unknown age")
+                else (
+                    f"The copy of topic {name} in {mirror.target} lacked {copy_lag_bound.records:,} records of unknown "
+                    "age"
+                )
             )
             yield (error if refused else warning)(
                 "copy-lags",
                 f"topic {name}",
-                f"{text} as of {duration(found.age_s)} ago, {'and' if lag is None else 'more than'} {bound} "
+                f"{text} as of {duration(copy_lag_bound.age_s)} ago, {'and' if lag is None else 'more than'} {bound} "
                 f"{'requires it' if lag is None else 'allows'}.",
                 "Let it catch up (`switchyard mirrors`), or give a higher bound.",
                 number=lag,
@@ -160,9 +163,9 @@ def lagging(case: PreflightCase) -> Verdicts:
 def standing_still(case: PreflightCase) -> Verdicts:
     """Copies that are not copied: a planned switch could not catch up, a forced one goes on without them."""
     for name, mirror in sorted(case.to_copies.items()):
-        known = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
+        lags = {partition: lag for (key, partition), lag in sorted(case.lags.items()) if key == mirror.key}
         for state in ("stopped", "waiting"):
-            halted = {partition: lag for partition, lag in known.items() if lag.state == state}
+            halted = {partition: lag for partition, lag in lags.items() if lag.state == state}
             if not halted:
                 continue
             why = listed(f"partition {partition} ({lag.reason or 'no reason'})" for partition, lag in halted.items())
@@ -189,9 +192,9 @@ def begins_later(case: PreflightCase) -> Verdicts:
         gone = sum(_gone(case, key, case.copies[key]) for key in deleted & case.copies.keys())
         if not gone and not unknown:
             continue
-        most, has = ("", "still has") if case.request.mode == "planned" else ("at most ", "had")
+        prefix, has = ("", "still has") if case.request.mode == "planned" else ("at most ", "had")
         text = (
-            f"The copy of topic {name} in {target} begins later than its source: {most}"
+            f"The copy of topic {name} in {target} begins later than its source: {prefix}"
             f"{amount(gone, 'record', 'was', 'were')} deleted there that {origin} {has}"
             if gone
             else f"The copy of topic {name} in {target} has deleted records; how many of them {origin} still has is "
@@ -227,13 +230,14 @@ def _gone(case: PreflightCase, key: Partition, copy: CopyFacts) -> int:
 def no_room_in_map(case: PreflightCase) -> Verdicts:
     """Records of copies that the map has no room for: readers get them only from their source."""
     origin, target = case.request.origin, case.request.target
-    most = fitting(case.copies, MAX_EXTENTS_AT_ONCE)
+    max_extents = fitting(case.copies, MAX_EXTENTS_AT_ONCE)
     for name in sorted(case.to_copies):
-        left = sum(_left(case, key, copy, most) for key, copy in case.copies.items() if key[0] == name)
+        left = sum(_left(case, key, copy, max_extents) for key, copy in case.copies.items() if key[0] == name)
         if not left:
             continue
         text = (
-            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({most:,} runs per "
+            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({max_extents:,} runs "
+            "per "
             f"partition): its oldest {left:,} records are read from {origin} after the switch, not from the copy"
         )
         if case.request.mode == "planned":
@@ -244,13 +248,13 @@ def no_room_in_map(case: PreflightCase) -> Verdicts:
         yield warning("no-room-in-map", f"topic {name}", text, way, number=left, unit="records")
 
 
-def _left(case: PreflightCase, key: Partition, copy: CopyFacts, most: int) -> int:
-    """Records of the copy that a map of `most` of its extents leaves to the origin."""
+def _left(case: PreflightCase, key: Partition, copy: CopyFacts, max_extents: int) -> int:
+    """Records of the copy that a map of `max_extents` of its extents leaves to the origin."""
     request, before = case.request, _extents(case.view, case.request.origin, key)
-    if len(copied_extents(before, request.origin, request.target, copy.runs, most + 1)) <= most:
+    if len(copied_extents(before, request.origin, request.target, copy.runs, max_extents + 1)) <= max_extents:
         return 0
     at, base = client_offset(before, request.origin, copy.mirrored), copy.runs[-1].target + copy.runs[-1].records
-    after = switched(before, request.origin, request.target, copy.runs, at, base, most, whole=copy.whole)
+    after = switched(before, request.origin, request.target, copy.runs, at, base, max_extents, whole=copy.whole)
     return left_to_origin(after, request.origin, copy.runs).no_room
 
 
@@ -300,8 +304,8 @@ def beyond_copies(case: PreflightCase) -> Verdicts:
     if request.mode == "planned":
         return  # all records are copied before the groups' offsets
     for group in case.moves.groups:
-        found = case.facts.group(request.origin, group)
-        beyond = dict(_beyond(case, found.offsets)) if found is not None else {}
+        group_facts = case.facts.group(request.origin, group)
+        beyond = dict(_beyond(case, group_facts.offsets)) if group_facts is not None else {}
         if beyond:
             where = listed(f"{topic}-{partition} by {n:,}" for (topic, partition), n in sorted(beyond.items()))
             yield warning(
@@ -330,14 +334,14 @@ def not_brought_over(case: PreflightCase) -> Verdicts:
     """Differences of the target to the origin other than records, from the last sync."""
     request = case.request
     moving = {f"group {name}" for name in case.moves.groups} | {f"topic {name}" for name in case.to_copies}
-    for one in case.findings if case.to_copies else ():
-        if one.about not in moving:
+    for finding in case.findings if case.to_copies else ():
+        if finding.about not in moving:
             continue
-        text = f"Not in {request.target} as in {request.origin} ({one.what}): {one.reason.rstrip('.')}."
-        if one.what == "offsets" and request.mode == "planned":
-            yield info("not-brought-over", one.about, text, "Nothing: the switch copies offsets under its fence.")
-        elif one.what == "offsets":
+        text = f"Not in {request.target} as in {request.origin} ({finding.what}): {finding.reason.rstrip('.')}."
+        if finding.what == "offsets" and request.mode == "planned":
+            yield info("not-brought-over", finding.about, text, "Nothing: the switch copies offsets under its fence.")
+        elif finding.what == "offsets":
             way = "It continues at its last recorded commits in the origin, which `switchyard group` shows."
-            yield warning("not-brought-over", one.about, text, way)
+            yield warning("not-brought-over", finding.about, text, way)
         else:
-            yield warning("not-brought-over", one.about, text, "`switchyard mirror sync` tries again at once.")
+            yield warning("not-brought-over", finding.about, text, "`switchyard mirror sync` tries again at once.")

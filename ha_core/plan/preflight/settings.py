@@ -48,8 +48,8 @@ def not_taken(case: PreflightCase) -> Verdicts:
 def made_explicit(case: PreflightCase) -> Verdicts:
     """Topics to be created for which the brokers' defaults differ: they get their own value in the target."""
     origin, target = case.request.origin, case.request.target
-    known = case.facts.clusters.get(target)
-    defaults, brokers = ({}, 1) if known is None else (known.topic_defaults, len(known.brokers))
+    facts = case.facts.clusters.get(target)
+    defaults, brokers = ({}, 1) if facts is None else (facts.topic_defaults, len(facts.brokers))
     topics: dict[tuple[str, str, str], list[str]] = {}
     for name, here in _to_be_created(case):
         source = settings_of(here.config, here.defaults)
@@ -84,7 +84,7 @@ def differing_there(case: PreflightCase) -> Verdicts:
         there = case.facts.topic(target, name)
         if there is None or not there.exists or name in case.to_copies:
             continue
-        source, copy = (settings_of(one.config, one.defaults) for one in (here, there))
+        source, copy = (settings_of(topic.config, topic.defaults) for topic in (here, there))
         found = list(differing(source, copy, max(there.replication, 1), case.request.settings_left_alone))
         if not found:
             continue

@@ -36,20 +36,20 @@ def revision_bytes(case: PreflightCase) -> int:
     request = case.request
     size = _OPERATION + _PER_USER * len(request.scope.named_users)
     for name in case.moves.groups:
-        found = case.facts.group(request.origin, name)
-        size += _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * (len(found.members) if found is not None else 0)
+        group = case.facts.group(request.origin, name)
+        size += _PER_DOCUMENT + 2 * len(name) + _PER_MEMBER * (len(group.members) if group is not None else 0)
     return size + sum(topic_bytes(case, name) for name in case.moves.topics)
 
 
 def topic_bytes(case: PreflightCase, name: str) -> int:
     """Approximate size that one topic adds: its map, its evidence, and the last sequences of its producers."""
     here, document, old = case.here(name), case.view.topics.get(name), case.view.sequences.get(name)
-    known = document.partitions if document is not None else {}
-    partitions = max(len(known), here.partitions if here is not None else 0)
+    extents = document.partitions if document is not None else {}
+    partitions = max(len(extents), here.partitions if here is not None else 0)
     producers = (here.producers if here is not None else 0) + sum(map(len, old.partitions.values() if old else ()))
-    size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * sum(map(len, known.values()))
+    size = _PER_DOCUMENT + 3 * len(name) + _PER_PARTITION * partitions + _PER_EXTENT * sum(map(len, extents.values()))
     if name in case.to_copies:
-        ending = sum(one.topic == name for one in case.view.mirrors.values())
+        ending = sum(mirror.topic == name for mirror in case.view.mirrors.values())
         size += _PER_MIRROR * ending + _PER_PARTITION * partitions
     if producers:
         size += _PER_DOCUMENT + len(name) + _PER_ASKED * partitions

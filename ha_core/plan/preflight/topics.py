@@ -139,7 +139,7 @@ def _foreign(case: PreflightCase, topic: str, foreign: Mapping[int, int], starts
     parts = listed(f"partition {p}" for p in sorted(foreign))
     text = f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map."
     way = f"Delete it in {target} if it is not needed, or choose another target."
-    if any((one.topic, one.cluster) == (topic, target) for one in case.tails):
+    if any((tail.topic, tail.cluster) == (topic, target) for tail in case.tails):
         text += f" It is the log that a forced move left when {target} did not answer."
         way = (
             f"`switchyard mirror reconcile {target}` makes it the copy again, and then the topic can move back. Delete "
@@ -180,7 +180,7 @@ def _own_tail(case: PreflightCase, tail: LostTail, there: TopicFacts) -> Verdict
 def _held(document: Topic, cluster: str) -> dict[int, int]:
     """Partition → physical end in `cluster` by the map."""
     held: dict[int, int] = {}
-    for partition, extent in document.stays():
+    for partition, extent in document.all_extents():
         if extent.cluster == cluster:
             end = 0 if extent.ignored else extent.physical_end or 0
             held[partition] = max(end, held.get(partition, 0))
@@ -229,7 +229,7 @@ def lost(case: PreflightCase) -> Verdicts:
     because new records would get the offsets of the lost ones."""
     target = case.request.target
     for topic, there in _both(case):
-        for partition, extent in topic.stays():
+        for partition, extent in topic.all_extents():
             log_end = there.ends.get(partition)
             if extent.cluster != target or extent.known_end is None or log_end is None:
                 continue
@@ -261,8 +261,8 @@ def compacted(case: PreflightCase) -> Verdicts:
 def lowered(case: PreflightCase) -> Verdicts:
     """Topics to be created for whose settings the target has too few brokers."""
     target = case.request.target
-    known = case.facts.clusters.get(target)
-    brokers = len(known.brokers) if known is not None else 0
+    facts = case.facts.clusters.get(target)
+    brokers = len(facts.brokers) if facts is not None else 0
     for topic, here in case.in_origin():
         there = case.facts.topic(target, topic)
         if there is None or there.exists or not brokers:
@@ -294,10 +294,14 @@ def in_sync(case: PreflightCase) -> Verdicts:
         there, about = case.facts.topic(target, name), f"topic {name}"
         if there is None or not there.exists:
             continue
-        few = {p: one for p, one in there.replicas.items() if one.in_sync < there.min_in_sync}
-        behind = {p: one for p, one in there.replicas.items() if one.in_sync < one.assigned and p not in few}
+        few = {p: replicas for p, replicas in there.replicas.items() if replicas.in_sync < there.min_in_sync}
+        lagging = {
+            p: replicas
+            for p, replicas in there.replicas.items()
+            if replicas.in_sync < replicas.assigned and p not in few
+        }
         if few:
-            which = listed(f"partition {p} has {one.in_sync}" for p, one in sorted(few.items()))
+            which = listed(f"partition {p} has {replicas.in_sync}" for p, replicas in sorted(few.items()))
             yield (error if case.request.mode == "planned" else warning)(
                 "not-in-sync",
                 about,
@@ -307,13 +311,15 @@ def in_sync(case: PreflightCase) -> Verdicts:
                 number=len(few),
                 unit="partitions",
             )
-        if behind:
-            which = listed(f"partition {p} {one.in_sync} of {one.assigned}" for p, one in sorted(behind.items()))
+        if lagging:
+            which = listed(
+                f"partition {p} {replicas.in_sync} of {replicas.assigned}" for p, replicas in sorted(lagging.items())
+            )
             yield warning(
                 "under-replicated",
                 about,
                 f"Not all replicas of topic {name} are in sync in {target}: {which}.",
                 f"Let the brokers of {target} catch up, if the move can wait.",
-                number=len(behind),
+                number=len(lagging),
                 unit="partitions",
             )

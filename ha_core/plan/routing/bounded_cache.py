@@ -29,8 +29,8 @@ class BoundedCache(dict[K, V]):
 class CacheBudget:
     """Bound on all tables. With several threads, the number of entries may exceed it, or miss it, by a few."""
 
-    def __init__(self, most: int = MAX_ALL, each: int = MAX_EACH) -> None:
-        self._most, self._each = most, each
+    def __init__(self, max_entries: int = MAX_ALL, each: int = MAX_EACH) -> None:
+        self._most, self._each = max_entries, each
         self._tables: WeakValueDictionary[int, BoundedCache[Any, Any]] = WeakValueDictionary()
         self._count = 0
         """Entries at the last count, plus those added since. Some may be gone by now."""
@@ -49,9 +49,9 @@ class CacheBudget:
         self._count += 1
 
     def _make_room(self) -> None:
-        live = [table for kept in self._tables.valuerefs() if (table := kept()) is not None]
-        self._count = sum(map(len, live))
+        tables = [table for kept in self._tables.valuerefs() if (table := kept()) is not None]
+        self._count = sum(map(len, tables))
         if self._count > self._most // 2:
-            for table in live:
+            for table in tables:
                 table.clear()
             self._count = 0

@@ -103,14 +103,14 @@ def explain(
 def _topic(
     view: View, identity: Identity, name: str, existing: Callable[[str], Collection[str]], zone: str
 ) -> tuple[Leading, MoveState]:
-    found = cluster_for_topic(view, identity, name, existing)
+    resolved = cluster_for_topic(view, identity, name, existing)
     exists_in = tuple(sorted(existing(name)))
     groups_in, _ = lead_group(view, identity, "")
     leading = Leading(
-        found.cluster,
-        found.level,
-        found.differs,
-        _masked(view, found.cluster),
+        resolved.cluster,
+        resolved.level,
+        resolved.differs,
+        _masked(view, resolved.cluster),
         exists_in,
         groups_in if exists_in and groups_in not in exists_in else None,
     )

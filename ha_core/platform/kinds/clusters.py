@@ -13,9 +13,9 @@ from ha_core.platform.words import ClusterName, Name, Words, plain
 MAX_BOOTSTRAP = 4096
 
 
-def _addresses(said: str) -> str:
-    parse_bootstrap(plain(said))
-    return said
+def _addresses(text: str) -> str:
+    parse_bootstrap(plain(text))
+    return text
 
 
 class RegisteredCluster(Entry):

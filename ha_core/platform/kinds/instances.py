@@ -20,8 +20,8 @@ _MOST_OF_USER = 100
 _UNUSUAL = re.compile(r"[^a-zA-Z0-9._-]+")
 
 
-def _each_once(said: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(said)))
+def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(values)))
 
 
 class Instance(Entry):

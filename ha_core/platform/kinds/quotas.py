@@ -12,16 +12,16 @@ from ha_core.platform import words
 from ha_core.platform.entry import Entry, Reference
 
 
-def _entity(said: str) -> str:
-    return said if said == words.DEFAULT_ENTITY else words.name(said)
+def _entity(text: str) -> str:
+    return text if text == words.DEFAULT_ENTITY else words.name(text)
 
 
 _Entity = Annotated[str, Field(min_length=1, max_length=words.MAX_NAME), AfterValidator(_entity)]
 
 
-def _whole(said: Any) -> Any:
+def _whole(value: Any) -> Any:
     """Kafka's tools send rates as floating-point numbers."""
-    return int(said) if isinstance(said, float) and said.is_integer() else said
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 _ByteRate = Annotated[int, Field(le=MAX_BYTE_RATE), BeforeValidator(_whole)]

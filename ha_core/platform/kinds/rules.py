@@ -15,20 +15,20 @@ _OF_CLUSTER = frozenset({"cluster_action", "idempotent_write"})
 _OF_DATA = frozenset({"read", "write"})
 
 
-def _principal(said: str) -> str:
-    kind, _, name = said.partition(":")
+def _principal(text: str) -> str:
+    kind, _, name = text.partition(":")
     if kind not in {"User", "Group"} or not name or len(name) > words.MAX_NAME:
-        raise ValueError(f"{words.short(said)} is no principal; write User:NAME, Group:NAME, or User:* for every user")
+        raise ValueError(f"{words.short(text)} is no principal; write User:NAME, Group:NAME, or User:* for every user")
     if name == words.EVERYBODY:
         if kind == "Group":
             raise ValueError("no group has all users; write User:*")
-        return said
+        return text
     words.user_name(name)
-    return said
+    return text
 
 
-def _host(said: str) -> str:
-    return said if said == words.EVERYBODY else words.address(said)
+def _host(text: str) -> str:
+    return text if text == words.EVERYBODY else words.address(text)
 
 
 class RuleEntry(Entry):

@@ -15,13 +15,13 @@ class SettingType(NamedTuple):
     """
     :ivar name: checks a name; its ValueError has the reason.
     :ivar role: role of the names, by which lists are filtered.
-    :ivar most: the maximum; the minimum is 1.
+    :ivar maximum: the maximum; the minimum is 1.
     """
 
     help: str
     name: Callable[[str], str]
     role: str
-    most: int
+    maximum: int
 
 
 TYPES = {
@@ -46,8 +46,8 @@ class SettingEntry(Entry):
         kind = TYPES[self.type]
         if self.name != words.EVERYBODY and kind.name(self.name) != self.name:
             raise ValueError(f"{words.short(self.name)} is written {kind.name(self.name)}")
-        if not 1 <= self.value <= kind.most:
-            raise ValueError(f"{self.type} {self.value}: {kind.help}, 1 to {kind.most}")
+        if not 1 <= self.value <= kind.maximum:
+            raise ValueError(f"{self.type} {self.value}: {kind.help}, 1 to {kind.maximum}")
         return self
 
     def mentions(self) -> Iterator[Reference]:

@@ -14,8 +14,8 @@ from ha_core.platform.words import Name, UserName, Words
 MAX_GROUPS = 100
 
 
-def _each_once(said: tuple[str, ...]) -> tuple[str, ...]:
-    return tuple(sorted(set(said)))
+def _each_once(values: tuple[str, ...]) -> tuple[str, ...]:
+    return tuple(sorted(set(values)))
 
 
 class UserEntry(Entry):

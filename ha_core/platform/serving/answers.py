@@ -89,9 +89,9 @@ def shape_errors(app: FastAPI) -> None:
 class BodyLimit:
     """Refuses a body that is, or becomes, too long, before it is parsed."""
 
-    def __init__(self, app: ASGIApp, most: int = MAX_BODY_BYTES) -> None:
+    def __init__(self, app: ASGIApp, max_bytes: int = MAX_BODY_BYTES) -> None:
         self._app = app
-        self._most = most
+        self._most = max_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

@@ -36,7 +36,11 @@ class PromptProtocol(H11Protocol):
         super().connection_made(transport)
         self._since_s = self.loop.time()
         self._within(REQUEST_S)
-        at_rest = [one for one in self.connections if isinstance(one, PromptProtocol) and one._at_rest]
+        at_rest = [
+            connection
+            for connection in self.connections
+            if isinstance(connection, PromptProtocol) and connection._at_rest
+        ]
         if len(at_rest) > MAX_AT_REST:
             min(at_rest, key=lambda one: one._since_s)._end("had to make room for a new one")
 

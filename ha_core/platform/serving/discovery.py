@@ -43,10 +43,10 @@ class DiscoveryFeed:
         """The version of a part, and its content; None if the version is the `known` one."""
         if name == ADDRESSES:
             return self._addresses(known)
-        found = self._registry.read.of_type(name, known)
-        if found.values is None:
-            return found.version, None
-        return found.version, {str(one["name"]): one["value"] for one in found.values.values()}
+        of_type = self._registry.read.of_type(name, known)
+        if of_type.values is None:
+            return of_type.version, None
+        return of_type.version, {str(value["name"]): value["value"] for value in of_type.values.values()}
 
     def changed(self, known: Mapping[str, int]) -> tuple[dict[str, int], dict[str, Part]]:
         """The versions of all parts, and the content of those whose version differs from the known one."""
@@ -72,7 +72,9 @@ class DiscoveryFeed:
         after: str | None = ""
         while after is not None:
             page = self._registry.read.page(_CLUSTERS, after, MAX_PAGE)
-            found |= {one.key: str(one.entry.summary()["bootstrap"]) for one in page.stored if one.entry is not None}
+            found |= {
+                entry.key: str(entry.entry.summary()["bootstrap"]) for entry in page.stored if entry.entry is not None
+            }
             after = page.after
         return version, found
 

@@ -206,7 +206,7 @@ def world(
         clusters=clusters,
         bindings={b.user: b for b in bindings},
         topics={t.name: t for t in topics},
-        mirrors={one.key: one for one in mirrors},
+        mirrors={mirror.key: mirror for mirror in mirrors},
         groups={g.name: g for g in groups},
     )
     return Context(
@@ -226,8 +226,8 @@ def world(
 def moved(name: str = "orders", fence: bool = False) -> Topic:
     """A topic with client offsets 0 to 99 in east, and from 100 on in west, from west's own offset 40."""
     extents = (
-        Extent(cluster="east", start=0, end=100, base=0, term=0),
-        Extent(cluster="west", start=100, end=None, base=40, term=1),
+        Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),
+        Extent(cluster="west", start=100, end=None, base=40, writer_epoch=1),
     )
     return Topic(
         name=name, writer="west", partitions={0: extents, 1: extents}, fence=Fence(operation="op-1") if fence else None

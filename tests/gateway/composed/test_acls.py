@@ -56,7 +56,7 @@ def test_rules_are_created_for_the_authenticated_user_with_one_result_each() -> 
     play.gives([OK, AWAY])
 
     results = play.encodes(ApiKey.CREATE_ACLS, 3)["results"]
-    assert [one["error_code"] for one in results] == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
+    assert [result["error_code"] for result in results] == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
     assert results[2]["error_message"] == "the platform does not answer"
 
 
@@ -136,7 +136,7 @@ def test_a_rule_that_brokers_hang_up_on_is_refused_and_the_others_reach_the_clus
     play.message("east", creations=[creations[0], creations[2]])
     play.answers({"east": {"results": [OK, AWAY]}})
 
-    codes = [one["error_code"] for one in play.encodes(ApiKey.CREATE_ACLS, 3)["results"]]
+    codes = [result["error_code"] for result in play.encodes(ApiKey.CREATE_ACLS, 3)["results"]]
     assert codes == [0, ErrorCode.INVALID_REQUEST, ErrorCode.REQUEST_TIMED_OUT]
 
 
@@ -146,4 +146,4 @@ def test_deletion_filters_that_brokers_hang_up_on_are_refused_without_a_question
 
     results = play.encodes(ApiKey.DELETE_ACLS, 3)["filter_results"]
 
-    assert [one["error_code"] for one in results] == [ErrorCode.INVALID_REQUEST] * 3
+    assert [result["error_code"] for result in results] == [ErrorCode.INVALID_REQUEST] * 3

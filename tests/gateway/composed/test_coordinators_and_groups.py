@@ -60,7 +60,7 @@ def test_a_transactional_id_belongs_to_its_users_cluster() -> None:
 def test_a_transactional_producer_gets_an_unlisted_node_once_after_a_gateway_has_gone() -> None:
     # Given
     context = world()
-    context.letting_go.gone(context.now)
+    context.coordinator_release.gone(context.now)
     # When
     first, second = (find(context, "t", kind=1).answers({"east": coordinator(2)}).wants(("east", 2)) for _ in range(2))
     # Then
@@ -70,7 +70,7 @@ def test_a_transactional_producer_gets_an_unlisted_node_once_after_a_gateway_has
 
 def test_groups_get_their_coordinator_at_once_after_a_gateway_has_gone() -> None:
     context = world()
-    context.letting_go.gone(context.now)
+    context.coordinator_release.gone(context.now)
     play = find(context).answers({"east": coordinator(2)}).wants(("east", 2))
     assert (play.result["error_code"], play.result["node_id"]) == (0, 12)
 
@@ -270,7 +270,7 @@ def has(errors: Mapping[str, int], partitions: Mapping[str, list[int]] | None = 
 def told(context: Context, names: list[str], clusters: Mapping[str, Any]) -> dict[str, int]:
     play = Playbook(delete_groups(context, 2, requested(ApiKey.DELETE_GROUPS, 2, groups_names=names)))
     play.answers_all(clusters)
-    return {one["group_id"]: one["error_code"] for one in play.encodes(ApiKey.DELETE_GROUPS, 2)["results"]}
+    return {result["group_id"]: result["error_code"] for result in play.encodes(ApiKey.DELETE_GROUPS, 2)["results"]}
 
 
 NON_EMPTY, NOT_FOUND = int(ErrorCode.NON_EMPTY_GROUP), int(ErrorCode.GROUP_ID_NOT_FOUND)

@@ -19,7 +19,7 @@ from tests.gateway.composed.playbook import Playbook, away, requested, world
 METADATA, FIND = ApiKey.METADATA, ApiKey.FIND_COORDINATOR
 EAST, WEST = ("east", AnyBroker(), METADATA), ("west", AnyBroker(), METADATA)
 NO_LEADER, DENIED, AWAY, GROUP_DENIED = 5, 29, 15, 30
-MAPPED = Topic(name="moved", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)})
+MAPPED = Topic(name="moved", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=0),)})
 
 
 def direct(**more: Any) -> Context:

@@ -50,13 +50,13 @@ def wanted(sequence: int = 40) -> EarlierBatch:
     return EarlierBatch(b"orders", 3, PRODUCER, 0, sequence, 10, 1234)
 
 
-def written(base: int, term: int, sequence: int = 40) -> dict[int, bytes]:
-    return {base: batch(base, count=10, producer_id=upstream_id(PRODUCER, term), epoch=0, sequence=sequence)}
+def written(base: int, writer_epoch: int, sequence: int = 40) -> dict[int, bytes]:
+    return {base: batch(base, count=10, producer_id=upstream_id(PRODUCER, writer_epoch), epoch=0, sequence=sequence)}
 
 
 EAST, WEST = (
-    Extent(cluster="east", start=0, end=500, base=100, term=0),
-    Extent(cluster="west", start=500, end=900, base=0, term=1),
+    Extent(cluster="east", start=0, end=500, base=100, writer_epoch=0),
+    Extent(cluster="west", start=500, end=900, base=0, writer_epoch=1),
 )
 
 
@@ -98,7 +98,7 @@ def test_batches_of_other_producers_or_writer_epochs_or_above_the_cut_do_not_mat
 
 
 def test_a_search_is_bounded() -> None:
-    long = Extent(cluster="east", start=0, end=3 * TAIL, base=0, term=0)
+    long = Extent(cluster="east", start=0, end=3 * TAIL, base=0, writer_epoch=0)
     log = Log(0, 3 * TAIL, written(0, 0))
     log.by_time = 20
     assert run((long,), east=log) is None

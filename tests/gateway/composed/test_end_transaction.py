@@ -37,27 +37,27 @@ def play(committed: bool, *, masked: str = "", node: int = NODES["east", 2], bou
 
 @pytest.mark.parametrize("error", [ErrorCode.NONE, ErrorCode.CONCURRENT_TRANSACTIONS, ErrorCode.PRODUCER_FENCED])
 def test_the_coordinator_that_issued_the_producer_id_answers(error: ErrorCode) -> None:
-    found = play(True)
-    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN))
-    found.message("east", producer_id=7, producer_epoch=2, committed=True)
-    found.answers({"east": {"error_code": int(error)}})
-    assert found.encodes(ApiKey.END_TXN, 3)["error_code"] == error
+    playbook = play(True)
+    playbook.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN))
+    playbook.message("east", producer_id=7, producer_epoch=2, committed=True)
+    playbook.answers({"east": {"error_code": int(error)}})
+    assert playbook.encodes(ApiKey.END_TXN, 3)["error_code"] == error
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, ErrorCode.INVALID_TXN_STATE), (False, BEGIN_ANEW)])
 def test_aborting_a_transaction_that_never_began_makes_the_producer_begin_anew(
     committed: bool, error: ErrorCode
 ) -> None:
-    found = play(committed).answers({"east": {"error_code": int(ErrorCode.INVALID_TXN_STATE)}})
-    assert found.result["error_code"] == error
+    playbook = play(committed).answers({"east": {"error_code": int(ErrorCode.INVALID_TXN_STATE)}})
+    assert playbook.result["error_code"] == error
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, AWAY), (False, ErrorCode.NONE)])
 def test_while_the_coordinator_is_away_a_commit_stays_open_and_an_abort_succeeds(
     committed: bool, error: ErrorCode
 ) -> None:
-    found = play(committed).answers({"east": away("east")})
-    assert found.result["error_code"] == error
+    playbook = play(committed).answers({"east": away("east")})
+    assert playbook.result["error_code"] == error
 
 
 @pytest.mark.parametrize(("committed", "error"), [(True, BEGIN_ANEW), (False, ErrorCode.NONE)])
@@ -79,7 +79,9 @@ def test_a_producer_id_of_an_unknown_cluster_is_refused() -> None:
 
 # -- after a forced cut -----------------------------------------------------------------------------------------------
 
-FORCED = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
+FORCED = Topic(
+    name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=0, writer_epoch=1),)}
+)
 """East died, and its copy in the west was empty."""
 ELSEWHERE = Topic(name="payments", writer="east", partitions={0: identity("east")})
 DIES = Topic(name="orders", writer="east", partitions={0: identity("east")})
@@ -89,7 +91,7 @@ OWN, EPOCH = 7, 2
 def read(*producers: tuple[int, int, int]) -> LastSequences:
     """Records of the east's producers that are read after the cut: (id, epoch, last sequence)."""
     return LastSequences(
-        name="orders", left_by_force={"east": {0: {one: (epoch, last) for one, epoch, last in producers}}}
+        name="orders", left_by_force={"east": {0: {producer: (epoch, last) for producer, epoch, last in producers}}}
     )
 
 
@@ -123,40 +125,40 @@ def state(phase: str, *topics: str, own: int = OWN, epoch: int = EPOCH, error: i
     return {"transaction_states": [one | {"producer_id": own, "producer_epoch": epoch}]}
 
 
-def ended(found: Playbook, code: int = 0, **expected: Any) -> int:
+def ended(playbook: Playbook, code: int = 0, **expected: Any) -> int:
     """The coordinator is asked for the end with these fields, and answers; returns the client's error code."""
-    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN)).message("east", **expected)
-    result = found.answers({"east": {"error_code": code}}).encodes(ApiKey.END_TXN, 3)
+    playbook.asked(("east", Coordinator("transaction", "tx"), ApiKey.END_TXN)).message("east", **expected)
+    result = playbook.answers({"east": {"error_code": code}}).encodes(ApiKey.END_TXN, 3)
     return int(result["error_code"])
 
 
-def described(found: Playbook, said: dict[str, Any]) -> Playbook:
-    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
-    return found.answers({"east": said})
+def described(playbook: Playbook, said: dict[str, Any]) -> Playbook:
+    playbook.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
+    return playbook.answers({"east": said})
 
 
 @pytest.mark.parametrize("code", [ErrorCode.NONE, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH])
 @pytest.mark.parametrize("bound", [WEST, EAST])
 def test_a_commit_of_records_in_no_extent_is_aborted_where_it_began(code: int, bound: UserBindings) -> None:
-    found = described(forced(bound=bound), state("Ongoing", "payments", "orders"))
-    assert ended(found, code, committed=False, producer_id=OWN, producer_epoch=EPOCH) == BEGIN_ANEW
+    playbook = described(forced(bound=bound), state("Ongoing", "payments", "orders"))
+    assert ended(playbook, code, committed=False, producer_id=OWN, producer_epoch=EPOCH) == BEGIN_ANEW
 
 
 def test_a_commit_that_another_gateway_forwarded_first_is_judged_when_the_client_retries() -> None:
-    found = described(forced(wrote(4)), state("Ongoing", "orders"))
-    assert ended(found, ErrorCode.INVALID_TXN_STATE, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
+    playbook = described(forced(wrote(4)), state("Ongoing", "orders"))
+    assert ended(playbook, ErrorCode.INVALID_TXN_STATE, committed=False) == ErrorCode.CONCURRENT_TRANSACTIONS
     again = described(forced(wrote(4)), state("CompleteCommit"))
     assert again.result["error_code"] == BEGIN_ANEW
 
 
 def test_a_coordinator_that_dies_between_question_and_abort_ends_nothing() -> None:
-    found = described(forced(wrote(4)), state("Ongoing", "orders")).answers({"east": away("east")})
-    assert found.result["error_code"] == BEGIN_ANEW
-    found = described(forced(), state("Ongoing", "orders")).answers({"east": away("east")})
-    assert found.result["error_code"] == AWAY
+    playbook = described(forced(wrote(4)), state("Ongoing", "orders")).answers({"east": away("east")})
+    assert playbook.result["error_code"] == BEGIN_ANEW
+    playbook = described(forced(), state("Ongoing", "orders")).answers({"east": away("east")})
+    assert playbook.result["error_code"] == AWAY
 
 
-SKIPPED = Extent(cluster="east", start=0, end=100, base=0, term=0, ignored=True)
+SKIPPED = Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0, ignored=True)
 GIVEN_UP = without(FORCED.changed(partitions={0: append(identity("east"), "west", 100, 0)}), "east")
 NOT_FORCED = LastSequences(name="orders")
 COMMITS: dict[str, tuple[dict[str, Any], tuple[str, ...], bool]] = {
@@ -177,18 +179,18 @@ COMMITS: dict[str, tuple[dict[str, Any], tuple[str, ...], bool]] = {
 def test_a_commit_is_forwarded_unless_none_of_its_records_is_read(
     known: dict[str, Any], topics: tuple[str, ...], committed: bool
 ) -> None:
-    found = described(forced(**known), state("Ongoing", *topics))
-    assert ended(found, committed=committed) == (ErrorCode.NONE if committed else BEGIN_ANEW)
+    playbook = described(forced(**known), state("Ongoing", *topics))
+    assert ended(playbook, committed=committed) == (ErrorCode.NONE if committed else BEGIN_ANEW)
 
 
 def test_a_commit_under_the_fence_of_a_forced_move_is_neither_forwarded_nor_aborted() -> None:
     fenced = DIES.changed(fence=Fence(operation="op", taken_for_dead="east"))
     nothing = LastSequences(name="orders")
-    found = described(forced(topics=(fenced,), left=nothing), state("Ongoing", "orders"))
-    assert found.result["error_code"] == ErrorCode.CONCURRENT_TRANSACTIONS
+    playbook = described(forced(topics=(fenced,), left=nothing), state("Ongoing", "orders"))
+    assert playbook.result["error_code"] == ErrorCode.CONCURRENT_TRANSACTIONS
     planned = DIES.changed(fence=Fence(operation="op"))
-    found = described(forced(topics=(planned,), left=nothing), state("Ongoing", "orders"))
-    assert ended(found, committed=True) == ErrorCode.NONE
+    playbook = described(forced(topics=(planned,), left=nothing), state("Ongoing", "orders"))
+    assert ended(playbook, committed=True) == ErrorCode.NONE
 
 
 @pytest.mark.parametrize(
@@ -208,8 +210,8 @@ def test_a_commit_under_the_fence_of_a_forced_move_is_neither_forwarded_nor_abor
 def test_an_earlier_commit_is_confirmed_unless_none_of_its_records_is_read(
     writes: Writes | None, left: LastSequences, told: int
 ) -> None:
-    found = described(forced(writes, left=left), state("CompleteCommit"))
-    assert (found.result["error_code"] if told else ended(found, committed=True)) == told
+    playbook = described(forced(writes, left=left), state("CompleteCommit"))
+    assert (playbook.result["error_code"] if told else ended(playbook, committed=True)) == told
 
 
 @pytest.mark.parametrize("phase", ["PrepareAbort", "CompleteAbort"])
@@ -231,8 +233,8 @@ def test_a_coordinator_that_moves_is_looked_up_again(error: int) -> None:
 
 
 def test_a_transaction_that_the_coordinator_does_not_know_gets_its_answer() -> None:
-    found = described(forced(), state("", error=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
-    assert ended(found, ErrorCode.INVALID_PRODUCER_ID_MAPPING, committed=True) == BEGIN_ANEW
+    playbook = described(forced(), state("", error=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND))
+    assert ended(playbook, ErrorCode.INVALID_PRODUCER_ID_MAPPING, committed=True) == BEGIN_ANEW
 
 
 @pytest.mark.parametrize(
@@ -242,8 +244,8 @@ def test_a_transaction_that_the_coordinator_does_not_know_gets_its_answer() -> N
 def test_a_coordinator_that_cannot_describe_transactions_is_judged_by_the_written_records(
     writes: Writes | None, told: int
 ) -> None:
-    found = forced(writes, offered={ApiKey.END_TXN: (0, 3)})
-    assert ended(found, committed=told == ErrorCode.NONE) == told
+    playbook = forced(writes, offered={ApiKey.END_TXN: (0, 3)})
+    assert ended(playbook, committed=told == ErrorCode.NONE) == told
 
 
 def test_an_abort_after_a_forced_cut_needs_no_question() -> None:
@@ -270,13 +272,13 @@ def test_an_abort_after_a_forced_cut_needs_no_question() -> None:
 def test_while_the_dead_cluster_is_unreachable_a_commit_is_answered_from_known_records(
     writes: Writes | None, left: LastSequences, told: int
 ) -> None:
-    found = described_by_nobody(forced(writes, left=left))
-    assert found.result["error_code"] == told
+    playbook = described_by_nobody(forced(writes, left=left))
+    assert playbook.result["error_code"] == told
     # Masked by an operator's decision, the commit is never left open.
     masked = forced(writes, left=left, masked="east").result["error_code"]
     assert masked == (BEGIN_ANEW if told == AWAY else told)
 
 
-def described_by_nobody(found: Playbook) -> Playbook:
-    found.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
-    return found.answers({"east": away("east")})
+def described_by_nobody(playbook: Playbook) -> Playbook:
+    playbook.asked(("east", Coordinator("transaction", "tx"), ApiKey.DESCRIBE_TRANSACTIONS))
+    return playbook.answers({"east": away("east")})

@@ -1,4 +1,4 @@
-"""Composed answers behind rights: questions cover only allowed elements, and answers only visible ones."""
+"""Composed answers under rights: questions cover only allowed elements, and answers only visible ones."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ SEES = allow("topic", "a", "read")
 def test_no_cluster_is_asked_for_an_invisible_topic() -> None:
     # Given
     denied: list[Denied] = []
-    one = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
+    granted = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
     # When
-    one.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
-    one.answers({"east": cluster("east", a=1, b=1)})
+    granted.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
+    granted.answers({"east": cluster("east", a=1, b=1)})
     # Then an existing topic and a missing one have the same answer
-    answer = one.encodes(KEY, 9)
+    answer = granted.encodes(KEY, 9)
     assert topics(answer) == {"a": 0, "b": DENIED, "c": DENIED}
     assert [topic["partitions"] for topic in answer["topics"][1:]] == [[], []]
     assert denied == [Denied("DESCRIBE", "TOPIC", "b"), Denied("DESCRIBE", "TOPIC", "c")]
@@ -64,39 +64,41 @@ def test_no_cluster_is_asked_for_an_invisible_topic() -> None:
 def test_a_pattern_subscriber_sees_readable_topics_of_an_unreachable_cluster_too() -> None:
     # Given topics that the west held when last seen
     context = world(east=BOTH, west={"a2": {0: 1}, "b2": {0: 1}}, down="west")
-    one = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
+    granted = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
     # When
-    one.asked(EAST).answers({"east": cluster("east", a=1, b=1)})
+    granted.asked(EAST).answers({"east": cluster("east", a=1, b=1)})
     # Then
-    assert topics(one.encodes(KEY, 9)) == {"a": 0, "a2": 0}
+    assert topics(granted.encodes(KEY, 9)) == {"a": 0, "a2": 0}
 
 
 @pytest.mark.parametrize("version", [0, 1, 9])
 def test_a_request_for_invisible_topics_only_does_not_return_all_topics(version: int) -> None:
     # Given the oldest version, in which an empty list asks for all topics
-    one = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
+    granted = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
 
-    assert topics(one.encodes(KEY, version)) == {"b": DENIED}
+    assert topics(granted.encodes(KEY, version)) == {"b": DENIED}
 
 
 def test_a_missing_topic_is_created_only_for_users_who_may_create_it() -> None:
     # Given two visible topics, one of which the user may create
     rules = (allow("topic", "new", "describe", pattern="prefixed"), allow("topic", "new-a", "create"))
-    one = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
+    granted = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
     # When no cluster has them
-    one.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
-    one.asked(EAST).message("east", topics=[{"name": "new-a", "topic_id": bytes(16)}], allow_auto_topic_creation=True)
-    one.answers({"east": cluster("east")})
+    granted.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
+    granted.asked(EAST).message(
+        "east", topics=[{"name": "new-a", "topic_id": bytes(16)}], allow_auto_topic_creation=True
+    )
+    granted.answers({"east": cluster("east")})
     # Then
-    assert topics(one.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
+    assert topics(granted.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
 
 
 def test_no_creation_is_denied_while_an_unreachable_cluster_may_hold_the_topic() -> None:
-    one = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
+    granted = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
 
-    one.answers({"east": cluster("east"), "west": away("west")})
+    granted.answers({"east": cluster("east"), "west": away("west")})
 
-    assert topics(one.encodes(KEY, 9)) == {"new": NO_LEADER}
+    assert topics(granted.encodes(KEY, 9)) == {"new": NO_LEADER}
 
 
 def test_the_list_of_all_topics_is_cached_per_view_of_it() -> None:
@@ -122,12 +124,12 @@ def test_a_topics_creator_sees_its_settings_only_with_the_right_to() -> None:
     request = requested(ApiKey.CREATE_TOPICS, 6, topics=[made], timeout_ms=1000)
     created = {"name": "a", "error_code": 0, "num_partitions": 1, "replication_factor": 1, "configs": []}
     for more, shown in (((), False), ((allow("topic", "a", "describe_configs"),), True)):
-        one = play(ruled(world(), allow("topic", "a", "create"), *more), ApiKey.CREATE_TOPICS, 6, request)
+        granted = play(ruled(world(), allow("topic", "a", "create"), *more), ApiKey.CREATE_TOPICS, 6, request)
         # When
-        one.answers({"east": cluster("east"), "west": cluster("west")})
-        one.answers({"east": {"topics": [created]}})
+        granted.answers({"east": cluster("east"), "west": cluster("west")})
+        granted.answers({"east": {"topics": [created]}})
         # Then
-        (topic,) = one.encodes(ApiKey.CREATE_TOPICS, 6)["topics"]
+        (topic,) = granted.encodes(ApiKey.CREATE_TOPICS, 6)["topics"]
         assert (topic["num_partitions"] == 1) is shown
         assert (topic["topic_config_error_code"] == 0) is shown
 
@@ -146,13 +148,13 @@ def test_a_visible_topic_is_checked_for_existence_before_the_right_to_delete_it(
     # Given
     allowed = [allow("topic", "*", operation) for operation in rules]
     request = requested(ApiKey.DELETE_TOPICS, 5, topic_names=["a", "none"], timeout_ms=1000)
-    one = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
+    granted = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
     # When a controller is asked, if that is allowed
-    if one.waits:
+    if granted.waits:
         known = [{"name": "a", "error_code": 0}, {"name": "none", "error_code": UNKNOWN}]
-        one.answers({"east": {"responses": known}})
+        granted.answers({"east": {"responses": known}})
     # Then
-    answer = one.encodes(ApiKey.DELETE_TOPICS, 5)
+    answer = granted.encodes(ApiKey.DELETE_TOPICS, 5)
     assert {topic["name"]: topic["error_code"] for topic in answer["responses"]} == said
 
 
@@ -163,12 +165,12 @@ def test_a_kip_848_group_is_hidden_from_users_who_may_not_see_one_of_its_topics(
     member = {"member_id": "m", "subscribed_topic_names": ["a"], "assignment": {"topic_partitions": []}}
     assigned = {"topic_partitions": [{"topic_name": "b", "partitions": [0]}]}
     context = world(east={"__consumer_offsets": dict.fromkeys(range(50), 1)})
-    one = play(ruled(context, *rules), key, 0, requested(key, 0, group_ids=["g"]))
+    granted = play(ruled(context, *rules), key, 0, requested(key, 0, group_ids=["g"]))
     # When
     group = {"group_id": "g", "group_state": "Stable", "members": [member | {"target_assignment": assigned}]}
-    one.answers_all({"east": {"groups": [group]}, "west": ClusterUnavailableError("west", "away")})
+    granted.answers_all({"east": {"groups": [group]}, "west": ClusterUnavailableError("west", "away")})
     # Then
-    (told,) = one.encodes(key, 0)["groups"]
+    (told,) = granted.encodes(key, 0)["groups"]
     assert (told["error_code"], told["members"], told["group_state"]) == (DENIED, [], "")
 
 
@@ -209,17 +211,19 @@ ANY = {
     ],
 )
 def test_rules_are_listed_as_a_filter_describes_them(asked: dict[str, Any], found: set[str]) -> None:
-    one = play(ruled(world(), *RULES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **{**ANY, **asked}))
+    granted = play(
+        ruled(world(), *RULES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **{**ANY, **asked})
+    )
 
-    answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    answer = granted.encodes(ApiKey.DESCRIBE_ACLS, 3)
     assert answer["error_code"] == 0
     assert {resource["resource_name"] for resource in answer["resources"]} == found
 
 
 def test_rules_are_listed_only_for_users_who_may_describe_the_cluster() -> None:
-    one = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
+    granted = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
 
-    answer = one.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    answer = granted.encodes(ApiKey.DESCRIBE_ACLS, 3)
     assert (answer["error_code"], answer["resources"]) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
 
 
@@ -246,9 +250,9 @@ def test_users_who_may_change_rules_learn_where_they_are_kept_and_all_others_are
 
 
 def test_without_rules_a_handler_runs_unguarded() -> None:
-    one = Playbook(compose(world(east=BOTH), KEY, 9, ask("a", "b")))
+    playbook = Playbook(compose(world(east=BOTH), KEY, 9, ask("a", "b")))
 
-    one.asked(EAST).message("east", topics=[{"name": name, "topic_id": bytes(16)} for name in ("a", "b")])
+    playbook.asked(EAST).message("east", topics=[{"name": name, "topic_id": bytes(16)} for name in ("a", "b")])
 
 
 def test_a_request_is_judged_after_its_first_step_which_may_run_off_the_event_loop() -> None:

@@ -23,7 +23,7 @@ class Librdkafka:
     ends, also for a new address, it asks half a second later.
     """
 
-    letting_go: CoordinatorRelease
+    coordinator_release: CoordinatorRelease
     lives: set[str]
     node_at: str
     """As gateways report."""
@@ -54,7 +54,7 @@ class Librdkafka:
 
     def _ask(self, now: float) -> None:
         self.asks, self.asked = None, self.asked + 1
-        if self.letting_go.sends_away("app", "t", now):
+        if self.coordinator_release.sends_away("app", "t", now):
             # It does not know the node.
             self.at, self.dials, self.asks, self.metadata = None, None, now + RETRY_S, self.node_at
         elif self.at is None:
@@ -72,8 +72,8 @@ def play(producer: Librdkafka, begins: float, lasts_s: float) -> float | None:
     return since
 
 
-def at_a_gateway(letting_go: CoordinatorRelease) -> Librdkafka:
-    producer = Librdkafka(letting_go, {"a", "b", "c"}, node_at="a", metadata="a")
+def at_a_gateway(coordinator_release: CoordinatorRelease) -> Librdkafka:
+    producer = Librdkafka(coordinator_release, {"a", "b", "c"}, node_at="a", metadata="a")
     producer.end(0.0)
     assert play(producer, 0.0, 10.0) is not None
     return producer
@@ -101,7 +101,7 @@ def test_it_continues_at_the_other_gateway_within_two_seconds_and_is_not_disturb
     asked = producer.asked
     # When
     killed(producer, 10.0, other="b")
-    producer.letting_go.gone(10.0)
+    producer.coordinator_release.gone(10.0)
     # Then
     up_at = play(producer, 10.0, LASTS_S)
     assert up_at is not None
@@ -114,7 +114,7 @@ def test_it_continues_soon_after_a_late_notice_of_the_death() -> None:
     producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
     assert play(producer, 10.0, 3.0) is None
-    producer.letting_go.gone(13.0)
+    producer.coordinator_release.gone(13.0)
     up_at = play(producer, 13.0, 60.0)
     assert up_at is not None
     assert up_at - 13.0 <= 5.0
@@ -123,61 +123,61 @@ def test_it_continues_soon_after_a_late_notice_of_the_death() -> None:
 def test_it_drops_a_second_dead_gateway_like_the_first() -> None:
     producer = at_a_gateway(CoordinatorRelease())
     killed(producer, 10.0, other="b")
-    producer.letting_go.gone(10.0)
+    producer.coordinator_release.gone(10.0)
     assert play(producer, 10.0, 3.0) is not None
     killed(producer, 13.0, other="c")
-    producer.letting_go.gone(13.0)
+    producer.coordinator_release.gone(13.0)
     up_at = play(producer, 13.0, 60.0)
     assert up_at is not None
     assert up_at - 13.0 <= 2.0
 
 
 def test_a_producer_that_begins_after_a_gateway_has_gone_is_sent_away_only_once() -> None:
-    letting_go = CoordinatorRelease()
-    letting_go.gone(0.0)
-    producer = Librdkafka(letting_go, {"a"}, node_at="a", metadata="a")
+    coordinator_release = CoordinatorRelease()
+    coordinator_release.gone(0.0)
+    producer = Librdkafka(coordinator_release, {"a"}, node_at="a", metadata="a")
     producer.end(1.0)
     assert play(producer, 1.0, LASTS_S) is not None
     assert producer.asked == 3
 
 
 def test_no_producer_is_sent_away_before_or_long_after_a_gateway_has_gone() -> None:
-    letting_go = CoordinatorRelease()
-    assert not letting_go.sends_away("app", "t", 0.0)
-    letting_go.gone(1.0)
-    assert not letting_go.sends_away("app", "t", 1.0 + LASTS_S)
+    coordinator_release = CoordinatorRelease()
+    assert not coordinator_release.sends_away("app", "t", 0.0)
+    coordinator_release.gone(1.0)
+    assert not coordinator_release.sends_away("app", "t", 1.0 + LASTS_S)
 
 
 @pytest.mark.parametrize("pause_s", [0.02, 0.1, ECHO_S / 2])
 def test_a_producer_that_asks_again_soon_gets_the_coordinator(pause_s: float) -> None:
-    letting_go = CoordinatorRelease()
-    letting_go.gone(0.0)
-    assert [letting_go.sends_away("app", "t", pause_s * n) for n in range(3)] == [True, False, False]
+    coordinator_release = CoordinatorRelease()
+    coordinator_release.gone(0.0)
+    assert [coordinator_release.sends_away("app", "t", pause_s * n) for n in range(3)] == [True, False, False]
 
 
 def test_users_have_their_own_transactional_ids() -> None:
-    letting_go = CoordinatorRelease()
-    letting_go.gone(0.0)
-    assert letting_go.sends_away("app", "t", 0.0)
-    assert letting_go.sends_away("other", "t", 0.0)
+    coordinator_release = CoordinatorRelease()
+    coordinator_release.gone(0.0)
+    assert coordinator_release.sends_away("app", "t", 0.0)
+    assert coordinator_release.sends_away("other", "t", 0.0)
 
 
 def test_a_user_who_makes_up_ids_takes_no_room_from_others_and_little_memory() -> None:
     # Given one user with more ids than are remembered per user, each as long as an id may be
-    letting_go = CoordinatorRelease()
-    letting_go.gone(0.0)
+    coordinator_release = CoordinatorRelease()
+    coordinator_release.gone(0.0)
     tracemalloc.start()
-    away = [letting_go.sends_away("app", f"{n}".rjust(30_000, "t"), 0.0) for n in range(MAX_OF_USER + 10)]
+    away = [coordinator_release.sends_away("app", f"{n}".rjust(30_000, "t"), 0.0) for n in range(MAX_OF_USER + 10)]
     kept, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert away == [True] * MAX_OF_USER + [False] * 10
     assert kept < 5_000_000
     # Then another user's producers drop the dead gateway
-    assert letting_go.sends_away("other", "t", 0.0)
+    assert coordinator_release.sends_away("other", "t", 0.0)
 
 
 def test_ids_of_many_users_are_remembered_up_to_a_bound() -> None:
-    letting_go = CoordinatorRelease()
-    letting_go.gone(0.0)
-    away = [letting_go.sends_away(f"app-{n % 20}", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
+    coordinator_release = CoordinatorRelease()
+    coordinator_release.gone(0.0)
+    away = [coordinator_release.sends_away(f"app-{n % 20}", f"t-{n}", 0.0) for n in range(MAX_REMEMBERED + 10)]
     assert away == [True] * MAX_REMEMBERED + [False] * 10

@@ -65,9 +65,9 @@ def test_an_ignored_extent_is_skipped_without_asking_its_cluster() -> None:
 
 def test_two_extents_in_one_cluster_are_distinguished() -> None:
     extents = (
-        Extent(cluster="east", start=0, end=100, base=0, term=0),
-        Extent(cluster="west", start=100, end=150, base=0, term=1),
-        Extent(cluster="east", start=150, end=None, base=100, term=2),
+        Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),
+        Extent(cluster="west", start=100, end=150, base=0, writer_epoch=1),
+        Extent(cluster="east", start=150, end=None, base=100, writer_epoch=2),
     )
     topic = Topic(name="orders", writer="east", partitions={0: extents})
     east = log(90, 120, {95: 1000, 110: 3000})
@@ -79,7 +79,7 @@ def test_two_extents_in_one_cluster_are_distinguished() -> None:
 
 
 def test_offsets_of_a_damaged_map_are_refused() -> None:
-    closed = Extent(cluster="west", start=0, end=5, base=0, term=0)
+    closed = Extent(cluster="west", start=0, end=5, base=0, writer_epoch=0)
     topic = Topic(name="orders", writer="west", partitions={0: (closed,)})
     play = Playbook(list_offsets(world(west=HOLDS, topics=(topic,)), 7, ask(LATEST)))
 
@@ -286,8 +286,8 @@ COPIED = Topic(
     writer="west",
     partitions={
         0: (
-            Extent(cluster="west", start=0, end=100, base=1, term=0, copied=True),
-            Extent(cluster="west", start=3_000, end=None, base=101, term=1),
+            Extent(cluster="west", start=0, end=100, base=1, writer_epoch=0, copied=True),
+            Extent(cluster="west", start=3_000, end=None, base=101, writer_epoch=1),
         ),
         1: identity("west"),
     },
@@ -339,7 +339,7 @@ def test_a_deletion_in_a_topic_without_a_copy_is_not_stored() -> None:
 
 
 FENCED = moved().changed(fence=Fence(operation="op"))
-ELSEWHERE = moved().changed(partitions={0: (Extent(cluster="west", start=100, base=0, term=1),)})
+ELSEWHERE = moved().changed(partitions={0: (Extent(cluster="west", start=100, base=0, writer_epoch=1),)})
 
 
 @pytest.mark.parametrize(

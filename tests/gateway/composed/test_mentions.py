@@ -38,12 +38,12 @@ def altered(key: ApiKey, handler: Callable[..., Handler], *resources: tuple[int,
 
 
 def names_of(ask: Ask) -> list[str]:
-    return [one["resource_name"] for one in ask.message["resources"]]
+    return [resource["resource_name"] for resource in ask.message["resources"]]
 
 
 def done(ask: Ask) -> dict[str, Any]:
     fields = ("resource_type", "resource_name")
-    return {"responses": [{field: one[field] for field in fields} for one in ask.message["resources"]]}
+    return {"responses": [{field: resource[field] for field in fields} for resource in ask.message["resources"]]}
 
 
 @pytest.mark.parametrize(("key", "handler"), ALTERS)
@@ -63,7 +63,7 @@ def test_a_broker_named_in_several_ways_is_altered_by_each(key: ApiKey, handler:
     play = altered(key, handler, (4, "12", "log.retention.ms"), (4, "012", "log.dirs"), (4, "+12", "log.dir"))
     (ask,) = play.asks
     assert ask.target == OneBroker(2)
-    settings = [(one["resource_name"], one["configs"][0]["name"]) for one in ask.message["resources"]]
+    settings = [(resource["resource_name"], resource["configs"][0]["name"]) for resource in ask.message["resources"]]
     assert settings == [("2", "log.retention.ms"), ("02", "log.dirs"), ("+2", "log.dir")]
     play.answers({"east": done})
     told = play.encodes(key, 1)["responses"]
@@ -123,8 +123,12 @@ def test_offsets_of_a_partition_named_twice_are_refused_each_time() -> None:
 def epochs(ask: Ask) -> dict[str, Any]:
     ((topic),) = ask.message["topics"]
     ends = [
-        {"partition": one["partition"], "leader_epoch": one["leader_epoch"], "end_offset": 100 + one["leader_epoch"]}
-        for one in topic["partitions"]
+        {
+            "partition": partition["partition"],
+            "leader_epoch": partition["leader_epoch"],
+            "end_offset": 100 + partition["leader_epoch"],
+        }
+        for partition in topic["partitions"]
     ]
     return {"topics": [{"topic": topic["topic"], "partitions": ends}]}
 

@@ -112,7 +112,10 @@ def test_partitions_added_during_a_crossing_are_shown_after_it() -> None:
         topic = Topic(name="a", writer="east", partitions={7: identity("east")}, crossing=crossing)
         play = NodesGranted(metadata(world(east={"a": {0: 1}}, topics=(topic,)), 9, ask("a")))
         play.asked(EAST).answers({"east": cluster("east", a=1)})
-        return [(one["partition_index"], one["leader_id"]) for one in only_topic(play.result)["partitions"]]
+        return [
+            (partition["partition_index"], partition["leader_id"])
+            for partition in only_topic(play.result)["partitions"]
+        ]
 
     # A producer that saw partition 0 would write to it, and be refused until the crossing has ended.
     assert partitions(Crossing(operation="m-1", state="open", partitions=(7,))) == []
@@ -309,7 +312,7 @@ def test_a_partition_without_a_leader_stays_without_one() -> None:
 
 def single() -> Topic:
     """Partition 0 of `orders` has stayed in east, 1 is in west."""
-    here = (Extent(cluster="east", start=0, end=None, base=0, term=0),)
+    here = (Extent(cluster="east", start=0, end=None, base=0, writer_epoch=0),)
     return Topic(name="orders", writer="east", partitions={0: here, 1: moved().partitions[1]})
 
 
@@ -327,8 +330,8 @@ def two(name: str, *leaders: int) -> Any:
 
 
 def test_each_partition_is_led_by_its_writers_cluster() -> None:
-    known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),))
-    play = NodesGranted(metadata(known, 9, ask("orders")))
+    context = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),))
+    play = NodesGranted(metadata(context, 9, ask("orders")))
 
     play.asked(EAST, WEST).answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
 
@@ -341,8 +344,8 @@ def test_each_partition_is_led_by_its_writers_cluster() -> None:
 def test_partitions_of_an_unreachable_cluster_have_no_leader_and_the_others_are_served(
     gone: str, leaders: list[int]
 ) -> None:
-    known = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),), down=gone)
-    play = NodesGranted(metadata(known, 9, ask("orders")))
+    context = world(east={"orders": {0: 1, 1: 1}}, west={"orders": {0: 2, 1: 2}}, topics=(single(),), down=gone)
+    play = NodesGranted(metadata(context, 9, ask("orders")))
 
     play.answers({"east": two("east", 1, 2), "west": two("west", 1, 2)})
 

@@ -9,7 +9,7 @@ import pytest
 from gateway.composed.handlers import Context
 from gateway.composed.metadata import metadata
 from gateway.composed.offsets import list_offsets, offset_for_leader_epoch
-from gateway.model.copies import Copies, told_of
+from gateway.model.copies import Copies, merged_reports
 from ha_core.model import CopiedMirror, CopiedPartition, Mirror, MirrorCopies, Run, Topic, UserBindings
 from ha_core.model.extent import identity
 from ha_core.wire.codes import ApiKey
@@ -27,9 +27,11 @@ def reads(
 ) -> Context:
     """A reader of the west's copy, which has [0, 30) of partition 0."""
     copies = Copies()
-    known = {0: CopiedPartition.of(31, level, [Run(0, 7, 30)])}
-    document = MirrorCopies(slot=0, job="j", mirrors=(CopiedMirror(mirror=MIRROR.key, link="l1", partitions=known),))
-    copies.learn(told_of([document] if told else [], {}))
+    copied_partitions = {0: CopiedPartition.of(31, level, [Run(0, 7, 30)])}
+    document = MirrorCopies(
+        slot=0, job="j", mirrors=(CopiedMirror(mirror=MIRROR.key, link="l1", partitions=copied_partitions),)
+    )
+    copies.learn(merged_reports([document] if told else [], {}))
     return world(
         east=HOLDS,
         west=HOLDS,

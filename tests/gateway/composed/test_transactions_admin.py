@@ -84,4 +84,4 @@ def test_an_unreachable_leader_makes_java_list_the_partitions_producers_again() 
     while play.waits:
         play.answers({"east": away("east")})
     (answered,) = play.encodes(ApiKey.DESCRIBE_PRODUCERS, 0)["topics"]
-    assert [one["error_code"] for one in answered["partitions"]] == [NOT_LEADER, NOT_LEADER]
+    assert [partition["error_code"] for partition in answered["partitions"]] == [NOT_LEADER, NOT_LEADER]

@@ -185,7 +185,7 @@ def inside() -> Iterator[Input]:
     yield Input("ten thousand tags", (raw(K.DESCRIBE_GROUPS, 5, b"\0\1\0\x90\x4e" + b"\1\1a" * 9),), closed)
     yield Input("a tag longer than its frame", (raw(K.DESCRIBE_GROUPS, 5, b"\0\1\0\1\1\xff\xff\x03a"),), closed)
     yield Input(
-        "bytes behind the end of a body",
+        "bytes after the end of a body",
         (METADATA[:3] + bytes([METADATA[3] + 5]) + METADATA[4:] + b"extra",),
         Outcome.ANSWERED,
     )

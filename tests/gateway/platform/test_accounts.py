@@ -35,23 +35,23 @@ def accounts() -> PlatformAccounts:
 
 
 def test_a_password_fits_the_keys_that_the_platform_has_made_of_it(accounts: PlatformAccounts) -> None:
-    found = accounts.find("alice")
+    account = accounts.find("alice")
 
-    assert found is not None
-    assert found.password is None
+    assert account is not None
+    assert account.password is None
     for mechanism in (SCRAM_SHA_256, SCRAM_SHA_512):
-        assert fits(mechanism, found.keys[mechanism], PASSWORD)
-        assert not fits(mechanism, found.keys[mechanism], "another")
+        assert fits(mechanism, account.keys[mechanism], PASSWORD)
+        assert not fits(mechanism, account.keys[mechanism], "another")
 
 
 def test_users_without_keys_cannot_log_in(accounts: PlatformAccounts) -> None:
-    known = KnownAccounts(accounts.find, Phantoms(b"s" * 16, 4096))
+    known_accounts = KnownAccounts(accounts.find, Phantoms(b"s" * 16, 4096))
 
     assert accounts.find("bob") == LoginAccount()
     assert accounts.find("carol") is None
-    assert known.find_out(Plain("", "alice", PASSWORD)) == LoginVerdict("alice")
+    assert known_accounts.find_out(Plain("", "alice", PASSWORD)) == LoginVerdict("alice")
     for nobody in ("bob", "carol"):
-        assert known.find_out(Plain("", nobody, PASSWORD)).user is None
+        assert known_accounts.find_out(Plain("", nobody, PASSWORD)).user is None
 
 
 @pytest.mark.parametrize(
@@ -71,10 +71,10 @@ def test_an_unreadable_key_is_ignored(broken: dict[str, Any]) -> None:
     accounts = PlatformAccounts()
     accounts.follow(content(1, alice=said))
 
-    found = accounts.find("alice")
+    account = accounts.find("alice")
 
-    assert found is not None
-    assert set(found.keys) == {SCRAM_SHA_512}
+    assert account is not None
+    assert set(account.keys) == {SCRAM_SHA_512}
 
 
 def test_deleted_users_and_lost_keys_are_reported_and_new_passwords_are_not(

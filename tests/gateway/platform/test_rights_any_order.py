@@ -106,9 +106,9 @@ class World:
         self.files[kind].keep(content, time.time())
 
     def kept(self, kind: str) -> Content:
-        found = CacheFile(self.folder / kind, "here").load()
-        assert found is not None
-        return found.content
+        content = CacheFile(self.folder / kind, "here").load()
+        assert content is not None
+        return content.content
 
 
 def started(first: tuple[str, Content], second: tuple[str, Content]) -> PlatformRights:

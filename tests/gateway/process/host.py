@@ -66,7 +66,7 @@ class FakeHost:
         lease = self.shared.lease
         return lease.generation if lease.holds(clock.now()) else None
 
-    def closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
+    def connection_closed(self, connection: ClientConnection, cause: Cause, detail: str) -> None:
         self.ended.append((cause, detail))
 
     def linger(self, client: socket.socket) -> None:

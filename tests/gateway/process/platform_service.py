@@ -77,8 +77,8 @@ class PlatformService:
 
     def put_user(self, name: str, password: str, super_user: bool = False) -> None:
         user = UserEntry.read({"name": name, "super_user": super_user, "scram": derive_all(password, ITERATIONS)})
-        found = self.registry.read.find("users", name)
-        self.registry.apply([put(user, None if found is None else found.version)], "somebody", "test")
+        entry = self.registry.read.find("users", name)
+        self.registry.apply([put(user, None if entry is None else entry.version)], "somebody", "test")
 
     def delete_user(self, name: str) -> None:
         self.registry.delete_user(name, self.registry.read.get("users", name).version, "somebody", "test")

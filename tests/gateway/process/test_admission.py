@@ -134,7 +134,7 @@ def test_clients_that_do_not_log_in_make_room_for_others() -> None:
 
 
 def test_suppressed_log_lines_are_counted_by_kind() -> None:
-    damped = LogRateLimiter(most=3, per_s=10.0)
+    damped = LogRateLimiter(burst=3, per_s=10.0)
     assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
     assert damped.lets("b", 104.0)
     assert list(damped.left_out(105.0)) == []
@@ -175,7 +175,7 @@ async def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
         # Then its connection is ended, and the limit fits the process
         assert gateway.clients.ended == {"not_authenticated": 1}
         assert gateway.clients.most == 384
-        assert (gateway.clients.brokers.most, gateway.clients.most_leaving) == (96, 32)
+        assert (gateway.clients.brokers.limit, gateway.clients.most_leaving) == (96, 32)
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
 

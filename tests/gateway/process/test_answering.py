@@ -181,8 +181,8 @@ async def test_a_gateway_that_was_never_reached_from_here_is_shown_as_long_as_it
 
 def test_a_gateway_that_restarts_stays_listed_so_that_clients_know_it_when_the_next_one_restarts() -> None:
     lately = Lately(kept_s=60.0)
-    one, other = gateway("gw-1", 9092), gateway("gw-2", 9093, node_id=2)
-    lately.see([one, other], now=0.0)
+    gateway_record, other = gateway("gw-1", 9092), gateway("gw-2", 9093, node_id=2)
+    lately.see([gateway_record, other], now=0.0)
 
     first, second = NodeAddress(1, "127.0.0.1", 9092), NodeAddress(2, "127.0.0.1", 9093)
     lately.see([other], now=25.0)

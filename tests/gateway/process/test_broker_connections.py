@@ -26,7 +26,7 @@ class Client:
 
 
 def test_the_first_broker_connection_of_a_client_does_not_count() -> None:
-    connections = BrokerConnections(most=4)
+    connections = BrokerConnections(limit=4)
     clients = [Client(connections, count, 0) for count in (1, 1, 3, 2)]
     assert connections.further == 3
     connections.holds(clients[2], 0)
@@ -34,7 +34,7 @@ def test_the_first_broker_connection_of_a_client_does_not_count() -> None:
 
 
 def test_idle_connections_are_closed_for_a_further_one_the_clients_own_first() -> None:
-    connections = BrokerConnections(most=4)
+    connections = BrokerConnections(limit=4)
     other, own = Client(connections, 3, idle=1), Client(connections, 3, idle=1)
     assert connections.room(own)
     assert (other.count, own.count) == (3, 2)
@@ -47,14 +47,14 @@ def test_idle_connections_are_closed_for_a_further_one_the_clients_own_first() -
 
 
 def test_no_further_connection_is_opened_while_all_are_in_use() -> None:
-    connections = BrokerConnections(most=2)
+    connections = BrokerConnections(limit=2)
     clients = [Client(connections, 2, idle=0) for _ in range(2)]
     assert not connections.room(clients[0])
     assert (connections.further, connections.refused) == (2, 1)
 
 
 def test_an_idle_connection_is_found_however_many_clients_have_none() -> None:
-    connections = BrokerConnections(most=2 * LOOKED_AT + 1)
+    connections = BrokerConnections(limit=2 * LOOKED_AT + 1)
     clients = [Client(connections, 2, idle=0) for _ in range(2 * LOOKED_AT)]
     last = Client(connections, 2, idle=1)
     # It is not among those that are checked first
@@ -88,7 +88,7 @@ async def served(host: Loopback) -> BrokerLane:
 
 @played
 async def test_a_client_at_the_bound_has_an_idle_broker_closed_for_the_next_one(host: Loopback) -> None:
-    host.broker_connections.most = 1
+    host.broker_connections.limit = 1
     own = await served(host)
     to_broker(host, 2)
     await host.until(lambda: len(host.brokers) == 2)
@@ -106,7 +106,7 @@ async def test_a_client_at_the_bound_has_an_idle_broker_closed_for_the_next_one(
 
 @played
 async def test_a_client_at_the_bound_gets_no_further_broker_while_all_are_in_use(host: Loopback) -> None:
-    host.broker_connections.most = 1
+    host.broker_connections.limit = 1
     own = await served(host)
     second = to_broker(host, 2, in_use=True)
     third = to_broker(host, 3)
@@ -120,7 +120,7 @@ async def test_a_client_at_the_bound_gets_no_further_broker_while_all_are_in_use
 @played
 async def test_a_client_at_the_bound_has_its_only_broker_closed_for_another_one_if_idle(host: Loopback) -> None:
     # Given no room, and a client with one idle connection, which is not to the port's broker
-    host.broker_connections.most = 0
+    host.broker_connections.limit = 0
     to_broker(host, 2)
     await host.until(lambda: len(host.brokers) == 1)
     # When it needs the port's broker

@@ -56,7 +56,9 @@ async def test_a_quota_set_by_a_client_is_stored_on_the_platform_and_in_force_at
         assert in_force(first) == expected
         await soon(lambda: in_force(second) == expected, "the other gateway has them")
         history = peopled.platform.registry.read.history("quotas").stored
-        assert {(one.by, one.reason) for one in history} == {("ops", "ALTER_CLIENT_QUOTAS of a client, through old")}
+        assert {(stored_entry.by, stored_entry.reason) for stored_entry in history} == {
+            ("ops", "ALTER_CLIENT_QUOTAS of a client, through old")
+        }
         # And when one limit is added and one taken away, through the other gateway
         await altered(second, entry({"user": "alice"}, request_percentage=12.5, producer_byte_rate=None))
         assert in_force(second)[ALICE] == {QuotaKind.REQUEST: 12.5}

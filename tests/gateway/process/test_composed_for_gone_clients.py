@@ -47,7 +47,7 @@ async def test_reads_end_with_their_connection_and_changes_are_completed(
     for ours, _ in pairs:
         ours.setblocking(False)
         gateway.clients._admit(Arrived(ours, Port(), "127.0.0.1"))
-    gone, stays = sorted(gateway.clients.open, key=lambda one: one.client.sock.fileno())
+    gone, stays = sorted(gateway.clients.open, key=lambda client_connection: client_connection.client.sock.fileno())
     identity = Identity("anonymous", "app")
     for connection, token, key in (
         (gone, 1, ApiKey.METADATA),
@@ -74,12 +74,12 @@ async def test_reads_end_with_their_connection_and_changes_are_completed(
 async def test_finished_work_is_forgotten_and_a_stop_cancels_the_rest() -> None:
     errands = Errands(asyncio.get_running_loop())
     for completes in (True, False):
-        errands.begin("client", asyncio.sleep(0), completes)
+        errands.start("client", asyncio.sleep(0), completes)
     await asyncio.sleep(0.01)
     assert not errands
     assert not errands._tasks
     for completes in (True, False):
-        errands.begin("client", asyncio.sleep(60), completes)
+        errands.start("client", asyncio.sleep(60), completes)
     await errands.close()
     await asyncio.sleep(0)
     assert not errands

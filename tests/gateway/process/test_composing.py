@@ -67,8 +67,8 @@ class FakeHost:
         self.clusters = Answers(said(count))
         self.composer = Composer(cast(Clusters, self.clusters), cast(NodeBook, Book()), nothing_changes)
         self.view = View(1, {"east": Cluster(name="east", bootstrap="h:1", default=True)})
-        known = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
-        self.topology = Topology({"east": known})
+        topology = ClusterTopology("east", True, {1: ("h", 1), 2: ("h", 2)}, {f"t{n}": {0: 1} for n in range(count)})
+        self.topology = Topology({"east": topology})
         self.makers: list[str] = []
         ordinary = composed._choose
 

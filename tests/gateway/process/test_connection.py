@@ -26,7 +26,7 @@ HOLD_S = 0.5
 
 
 @played
-async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: Loopback) -> None:
+async def test_a_stop_answers_requests_in_flight_and_forwards_no_more(host: Loopback) -> None:
     # Given a request in flight
     broker = await asked(host, request(1))
     # When the gateway stops, while the client goes on sending
@@ -47,7 +47,7 @@ async def test_a_stop_answers_what_is_in_flight_and_forwards_nothing_more(host: 
 
 
 @played
-async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_behind(host: Loopback) -> None:
+async def test_a_client_that_dies_in_the_middle_of_a_request_leaves_no_connection_open(host: Loopback) -> None:
     broker = await asked(host, request(1))
     host.sock.send(request(2, payload=b"y" * 400_000)[:200_000])
     await host.until(lambda: host.connection.session.intake.reading is not None)

@@ -84,7 +84,7 @@ async def test_the_client_with_the_most_untaken_answers_is_disconnected_at_the_l
             assert isinstance(greedy.session.context.life, Over)
         told(last, 2 << 20)
         # Then the gateway closes the connection with the most bytes, and the others stay
-        assert [one.ended for one in connections] == [False, True, False]
+        assert [client_connection.ended for client_connection in connections] == [False, True, False]
         assert gateway.clients.ended == {Cause.HELD_TOO_MUCH.value: 1}
         assert gateway.clients.kept_bytes == modest.kept_bytes + last.kept_bytes
         # And answers of closed connections no longer count

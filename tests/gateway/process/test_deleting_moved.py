@@ -76,7 +76,7 @@ def test_a_client_gets_a_timeout_while_the_deletion_goes_on(world: World) -> Non
     code, why = world.delete(lambda _: None, wait_ms=50)
 
     assert (code, "goes on" in (why or "")) == (TIMED_OUT, True)
-    assert [one.name for one in world.store.requested_deletions()] == ["orders"]
+    assert [request.name for request in world.store.requested_deletions()] == ["orders"]
 
 
 def test_a_topic_that_some_cluster_still_has_is_not_reported_as_deleted(world: World) -> None:

@@ -27,7 +27,7 @@ LEADER_NOT_AVAILABLE = 5
 
 def registered(store: Store, **bootstraps: str) -> None:
     clusters = [Cluster(name=name, bootstrap=said, default=name == "east") for name, said in bootstraps.items()]
-    absent: Any = {(Cluster, one.name): None for one in clusters}
+    absent: Any = {(Cluster, cluster.name): None for cluster in clusters}
     store.commit(StateChange(puts=tuple(clusters), expected=absent, change_id="clusters", operation=None, epoch=None))
 
 

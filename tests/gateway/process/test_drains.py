@@ -141,7 +141,7 @@ async def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_
     writing, other = Waiting(), Waiting()
     other.writes = frozenset()
     # Given a fence that waits for one client of two
-    both = [cast(ClientConnection, one) for one in (writing, other)]
+    both = [cast(ClientConnection, waiting) for waiting in (writing, other)]
     drains = Drains(asyncio.get_running_loop(), lambda: None)
     drains.follow(1, fences(view(fence=fence)).scopes, both)
     for one in both:

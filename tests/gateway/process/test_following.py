@@ -24,7 +24,10 @@ FETCH, PRODUCE = 1, 0
 
 def mapped(name: str, fence: Fence | None = None) -> Topic:
     return Topic(
-        name=name, writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)}, fence=fence
+        name=name,
+        writer="east",
+        partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=0),)},
+        fence=fence,
     )
 
 
@@ -66,7 +69,10 @@ def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
         name="t",
         writer="west",
         partitions={
-            0: (Extent(cluster="east", start=0, end=5, base=0, term=0), Extent(cluster="west", start=5, base=0, term=1))
+            0: (
+                Extent(cluster="east", start=0, end=5, base=0, writer_epoch=0),
+                Extent(cluster="west", start=5, base=0, writer_epoch=1),
+            )
         },
     )
     terms.follow(View(2, topics={"t": moved}), 200.0, ["t"])
@@ -134,10 +140,10 @@ def test_following_lets_the_loop_run_in_between_and_leaves_no_connection_out(mon
 
     following_all = TimeSlicedSweep[int](Loop(), follow)  # type: ignore[arg-type]
     # When a revision comes, and another one while half of them have followed
-    following_all.begin(range(20))
+    following_all.visit_all(range(20))
     while len(seen) < 10:
         turns.pop()()
-    following_all.begin(range(20))
+    following_all.visit_all(range(20))
     assert len(turns) == 1
     while turns:
         turns.pop()()

@@ -18,8 +18,10 @@ READS = View(1, bindings={"a": UserBindings(user="a", read="west")}, mirrors={MI
 
 
 def copies_of(slot: int, end: int, level: bool = True) -> MirrorCopies:
-    known = {0: CopiedPartition.of(end, level, [Run(0, 0, end)])}
-    return MirrorCopies(slot=slot, job="j", mirrors=(CopiedMirror(mirror=MIRROR.key, link="l1", partitions=known),))
+    copied_partitions = {0: CopiedPartition.of(end, level, [Run(0, 0, end)])}
+    return MirrorCopies(
+        slot=slot, job="j", mirrors=(CopiedMirror(mirror=MIRROR.key, link="l1", partitions=copied_partitions),)
+    )
 
 
 class Followed:
@@ -36,7 +38,7 @@ class Followed:
     def ends(self) -> list[int]:
         """Known positions after one more look."""
         asyncio.run(self._following.look())
-        return [told.known.end for told in self.copies.told.values()]
+        return [copy.copied.end for copy in self.copies.reports.values()]
 
 
 @pytest.fixture
@@ -71,9 +73,9 @@ def test_unchanged_positions_are_the_same_objects_so_that_no_answer_is_rebuilt(
 ) -> None:
     store.register(copies_of(0, 5))
     followed.ends()
-    before = followed.copies.told[MIRROR.key, 0]
+    before = followed.copies.reports[MIRROR.key, 0]
     followed.ends()
-    assert followed.copies.told[MIRROR.key, 0] is before
+    assert followed.copies.reports[MIRROR.key, 0] is before
 
 
 @pytest.mark.parametrize(

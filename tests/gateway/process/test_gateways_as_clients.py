@@ -68,6 +68,6 @@ async def test_clients_log_in_at_once_however_many_gateways_hold_a_connection(tm
             await gateway.loop.sock_connect(client, ("127.0.0.1", port))
             await gateway.loop.sock_sendall(client, HELLO)
             assert await gateway.loop.sock_recv(client, 4)
-    for one in looking:
-        one.close()
+    for answering in looking:
+        answering.close()
     await gateway.stop()

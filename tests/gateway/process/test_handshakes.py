@@ -101,9 +101,9 @@ def shown(
     port: TlsPort, name: str, organisation: str = "Apps", authority: Authority | None = None, days: int = 5
 ) -> ssl.SSLContext:
     """A client's context with a certificate."""
-    one = (authority or port.authority).issue(name, organisation=organisation, days=days)
+    certificate = (authority or port.authority).issue(name, organisation=organisation, days=days)
     context = port.trusting()
-    context.load_cert_chain(one.certificate, one.key)
+    context.load_cert_chain(certificate.certificate, certificate.key)
     return context
 
 

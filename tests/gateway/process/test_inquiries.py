@@ -23,9 +23,9 @@ from tests.gateway.session.batch import batch
 from tests.gateway.session.talk import topology
 
 STAYS = (
-    Extent(cluster="east", start=0, end=100, base=0, term=0),
-    Extent(cluster="west", start=100, end=200, base=0, term=1),
-    Extent(cluster="east", start=200, base=150, term=2),
+    Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),
+    Extent(cluster="west", start=100, end=200, base=0, writer_epoch=1),
+    Extent(cluster="east", start=200, base=150, writer_epoch=2),
 )
 CROSSING = Topic(name="orders", writer="west", partitions={0: STAYS}, crossing=Crossing(operation="m-1", state="open"))
 """Its log in the west has not reached the cut at 200."""
@@ -130,19 +130,19 @@ async def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() ->
             return {"transaction_states": [{"error_code": 0, "transactional_id": target.key, "topics": []}]}
 
     holders = Holders()
-    known = OpenTransactions(holders, "east")
+    transactions = OpenTransactions(holders, "east")
     for number in range(3 * MAX_AT_ONCE):
-        known.begun(f"tx-{number}", [b"orders"], 0.0)
+        transactions.begun(f"tx-{number}", [b"orders"], 0.0)
     inquiries = Inquiries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
     # When each is looked after again and again
     for _ in range(20):
         for number in range(3 * MAX_AT_ONCE):
             name = f"tx-{number}"
-            held = known._open.get(name)
+            held = transactions._open.get(name)
             inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
         assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in inquiries._kinds.values())
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
     # Then each was asked about once within that time, and is known to have ended
     assert sorted(asked) == sorted(f"tx-{number}" for number in range(3 * MAX_AT_ONCE))
-    assert not known.write_to(frozenset({b"orders"}))
+    assert not transactions.write_to(frozenset({b"orders"}))

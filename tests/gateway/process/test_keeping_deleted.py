@@ -25,7 +25,7 @@ def test_each_topic_is_acknowledged_if_zookeeper_has_its_deletion() -> None:
     wanted = KeepDeleted(tuple(DeletedBelow(one, {0: 7}) for one in MAPPED.values()))
     answers = asyncio.run(DeletedRecordsWriter(store.client()).carry_out(wanted))
     # Then the fenced topic gets a retriable error, and the others are written
-    assert [one["error_code"] for one in answers] == [*(0 for _ in free), ErrorCode.LEADER_NOT_AVAILABLE]
+    assert [answer["error_code"] for answer in answers] == [*(0 for _ in free), ErrorCode.LEADER_NOT_AVAILABLE]
     assert store.deleted_records(NAMES) == {(name, 0): 7 for name in free}
 
 

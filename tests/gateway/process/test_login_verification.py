@@ -66,8 +66,8 @@ async def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting
     judges = LoginVerification(asyncio.get_running_loop(), accounts)
     # Given many claims from one address, and then one from another
     storm = [Waiting(f"storm-{n}", order) for n in range(100)]
-    for one in storm:
-        judges.ask(one, CLAIM, "10.0.0.1")
+    for waiting in storm:
+        judges.ask(waiting, CLAIM, "10.0.0.1")
     late = Waiting("late", order)
     judges.ask(late, CLAIM, "10.0.0.2")
     assert judges.waiting == 101
@@ -76,8 +76,8 @@ async def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting
     await late.done.wait()
     # Then the late one had its turn after those in progress and one more
     assert order.index("late") <= 2
-    for one in storm:
-        await one.done.wait()
+    for waiting in storm:
+        await waiting.done.wait()
     assert sorted(order) == sorted(["late", *(one.name for one in storm)])
     judges.close()
 
@@ -90,18 +90,18 @@ async def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its
     accounts, order = SlowAccounts(), list[str]()
     judges = LoginVerification(asyncio.get_running_loop(), accounts)
     storm = [Waiting(f"storm-{n}", order) for n in range(15)]
-    for one in storm:
-        judges.ask(one, CLAIM, "10.0.0.1")
+    for waiting in storm:
+        judges.ask(waiting, CLAIM, "10.0.0.1")
     others = [Waiting(f"other-{n}", order) for n in range(3)]
-    for one in others:
-        judges.ask(one, CLAIM, "10.0.0.2")
+    for waiting in others:
+        judges.ask(waiting, CLAIM, "10.0.0.2")
     await asyncio.sleep(0)
     # Then those above the bound, and as many of the storm as others came, have to try again
     assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
     assert judges.waiting == 10
     accounts.go_on.set()
-    for one in (*storm, *others):
-        await one.done.wait()
+    for waiting in (*storm, *others):
+        await waiting.done.wait()
     assert judges.waiting == 0
     assert not any(one.unsure for one in others)
     judges.close()

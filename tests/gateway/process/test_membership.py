@@ -51,7 +51,7 @@ def test_workers_that_replace_a_gateway_wait_until_it_has_gone() -> None:
     store = MemoryStore()
     before = store.client().register_gateway(ALONE)
     register(store, WORKERS[0], before.close)
-    assert [one.id for one in store.client().gateways()] == ["gw-1.0"]
+    assert [gateway.id for gateway in store.client().gateways()] == ["gw-1.0"]
 
 
 async def test_a_gateway_is_expected_from_its_registration_until_it_is_stopped() -> None:
@@ -70,7 +70,7 @@ def test_workers_of_one_gateway_live_side_by_side() -> None:
     store = MemoryStore()
     for worker in WORKERS:
         register(store, worker)
-    assert [one.id for one in store.client().gateways()] == ["gw-1.0", "gw-1.1"]
+    assert [gateway.id for gateway in store.client().gateways()] == ["gw-1.0", "gw-1.1"]
 
 
 async def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_of_them_else() -> None:
@@ -78,7 +78,7 @@ async def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_o
     near, far = (ALONE.changed(id=zone, host=zone, zone=zone) for zone in ("zone-1", "zone-2"))
     members._lately.see([near, far], 0.0)
     members.peers = (near, far)
-    assert [one.host for one in members.listed("zone-1")] == ["zone-1"]
-    assert [one.host for one in members.listed("")] == ["zone-1", "zone-2"]
+    assert [address.host for address in members.listed("zone-1")] == ["zone-1"]
+    assert [address.host for address in members.listed("")] == ["zone-1", "zone-2"]
     members.peers = (far,)
-    assert [one.host for one in members.listed("zone-1")] == ["zone-1", "zone-2"]
+    assert [address.host for address in members.listed("zone-1")] == ["zone-1", "zone-2"]

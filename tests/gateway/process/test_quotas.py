@@ -114,7 +114,7 @@ async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
         charges = following.meters.charges(Quotas({ALICE: BYTES}), Identity("alice", "app"), clock.now())
         assert charges is not None
         assert charges.produce is not None
-        assert charges.produce.take(10_100, {}, clock.now()) > 0
+        assert charges.produce.count(10_100, {}, clock.now()) > 0
         # Then a line says so, and another one that it is over
         await until(lambda: len(caplog.records) == 2)
     keeping.cancel()
@@ -139,7 +139,7 @@ async def test_gateways_exchange_use_and_share_a_quota() -> None:
             charges = meters.charges(quotas, identity, clock.now())
             assert charges is not None
             assert charges.produce is not None
-            charges.produce.take(5_000 * (number + 1), {}, clock.now())
+            charges.produce.count(5_000 * (number + 1), {}, clock.now())
             await sharing.look()
         await asyncio.sleep(0.05)
     # Then both have come to the same shares, and the larger one has more
@@ -172,7 +172,7 @@ async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quota
         charges = meters.charges(quotas, identity, clock.now())
         assert charges is not None
         assert charges.produce is not None
-        charges.produce.take(size, {}, clock.now())
+        charges.produce.count(size, {}, clock.now())
 
     uses(Identity("alice", "app"), 100)
     await sharing.look()
@@ -205,7 +205,7 @@ class Shared:
         monkeypatch.setattr(clock, "now", lambda: self.now)
         store = MemoryStore()
         self.shares = [QuotaShares(f"gw-{number}") for number in range(gateways)]
-        self._meters = [Meters(one) for one in self.shares]
+        self._meters = [Meters(shares) for shares in self.shares]
         self._sharing = [
             Sharing(
                 f"gw-{number}", store.client(), self._meters[number], shares, lambda: gateways, lambda: self.limited
@@ -218,7 +218,7 @@ class Shared:
         charges = self._meters[gateway].charges(self._quotas, Identity(user, instance), self.now)
         assert charges is not None
         assert charges.produce is not None
-        return charges.produce.take(size, {}, self.now)
+        return charges.produce.count(size, {}, self.now)
 
     async def round(self, *still: int) -> None:
         """:param still: gateways that stand still."""

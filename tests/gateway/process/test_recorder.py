@@ -64,9 +64,9 @@ def test_the_process_gets_the_gateways_accounts_on_its_standard_input(tmp_path: 
     told = json.loads(RecorderProcess(config, lambda: None).order)
 
     assert (told["zookeeper"], told["root"], told["every_s"]) == ("zk:2181", "/ha", 60)
-    found = profiles(told["profiles"], "the gateway")
-    assert (found["sasl"].username, found["sasl"].password) == ("switchyard", "s3cret")
-    assert found["none"].mechanism is None
+    security_profiles = profiles(told["profiles"], "the gateway")
+    assert (security_profiles["sasl"].username, security_profiles["sasl"].password) == ("switchyard", "s3cret")
+    assert security_profiles["none"].mechanism is None
 
 
 # -- the process
@@ -143,7 +143,7 @@ async def three_deaths(it: Scene) -> None:
 
 
 def pauses(caplog: pytest.LogCaptureFixture) -> list[str]:
-    return [one.message.rpartition("; ")[2] for one in caplog.records if one.levelname == "WARNING"][:3]
+    return [record.message.rpartition("; ")[2] for record in caplog.records if record.levelname == "WARNING"][:3]
 
 
 def test_a_process_that_dies_is_started_again_later_and_later_and_meanwhile_another_gateway_may_record(
@@ -179,7 +179,7 @@ def test_a_cluster_that_does_not_answer_is_logged_once_and_its_last_reading_stay
     it.play(scene)
 
     assert "east" in it.recorder.looked_at
-    assert [one.message for one in caplog.records if one.levelname == "WARNING"] == [
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
         "east could not be read; its recorded facts stay: gone"
     ]
 

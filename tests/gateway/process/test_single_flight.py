@@ -39,6 +39,6 @@ async def test_callers_that_come_while_a_question_is_in_flight_share_the_next_on
     assert await first == 1
     assert await other == 2
     results = await asyncio.gather(*later, return_exceptions=True)
-    assert [type(one) for one in results] == [ConnectionError] * 9
+    assert [type(result) for result in results] == [ConnectionError] * 9
     # and a failure is theirs only
     assert await joint.ask("topics", cluster.ask) == 4

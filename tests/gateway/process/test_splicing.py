@@ -68,12 +68,12 @@ def test_bytes_that_the_receiver_does_not_take_are_returned_and_the_pipe_is_empt
     # Given a receiver that takes nothing more
     fill(out)
     # When bytes are taken, and given to it
-    assert pipe.take(gateway, 600) == 600
-    assert pipe.give(out) == b"a" * 600
+    assert pipe.fill(gateway, 600) == 600
+    assert pipe.empty(out) == b"a" * 600
     # Then the next bytes are others'
     empty(broker)
-    assert pipe.take(gateway, 1 << 20) == 400
-    assert pipe.give(out) == b""
+    assert pipe.fill(gateway, 1 << 20) == 400
+    assert pipe.empty(out) == b""
     assert broker.recv(1 << 20) == b"a" * 400
 
 
@@ -81,11 +81,11 @@ def test_bytes_for_a_receiver_that_has_gone_are_discarded(sockets: list[socket.s
     client, gateway, out, broker = sockets
     client.sendall(b"for nobody")
     broker.close()
-    pipe.take(gateway, 100)
+    pipe.fill(gateway, 100)
     with pytest.raises(OSError, match="pipe"):
-        pipe.give(out)
+        pipe.empty(out)
     client.sendall(b"next")
-    assert pipe.take(gateway, 100) == 4
+    assert pipe.fill(gateway, 100) == 4
     pipe.drop()
     assert pipe.held == 0
 
@@ -93,15 +93,15 @@ def test_bytes_for_a_receiver_that_has_gone_are_discarded(sockets: list[socket.s
 def test_the_end_of_a_sender_is_reported(sockets: list[socket.socket], pipe: Pipe) -> None:
     client, gateway, _, _ = sockets
     with pytest.raises(BlockingIOError):
-        pipe.take(gateway, 100)
+        pipe.fill(gateway, 100)
     client.close()
-    assert pipe.take(gateway, 100) == 0
+    assert pipe.fill(gateway, 100) == 0
 
 
 def counting() -> tuple[list[int], object]:
     """Bytes that were spliced."""
     went: list[int] = []
-    take = Pipe.take
+    take = Pipe.fill
 
     def counted(pipe: Pipe, sock: socket.socket, most: int) -> int:
         count = take(pipe, sock, most)
@@ -166,7 +166,7 @@ async def test_the_rest_of_a_write_is_not_spliced_after_the_lease_has_run_out(ho
     got = b""
     while len(got) < 100_000:
         got += await asyncio.to_thread(broker.recv, 100_000)
-    take = Pipe.take
+    take = Pipe.fill
 
     def stopped(pipe: Pipe, sock: socket.socket, most: int) -> int:
         count = take(pipe, sock, most)
@@ -245,7 +245,7 @@ async def test_the_rest_of_a_long_answer_is_held_back_after_the_lease_has_run_ou
     broker.sendall(given[:1000])
     assert await asyncio.to_thread(host.sock.recv, 1000, socket.MSG_WAITALL) == given[:1000]
     # When the gateway is stopped before it reads more, for longer than its lease
-    sock, take = stopping(host), Pipe.take
+    sock, take = stopping(host), Pipe.fill
     sock.lease = host.shared.lease
 
     def stopped(pipe: Pipe, taken: socket.socket, most: int) -> int:

@@ -19,8 +19,8 @@ SOUGHT = {"west": ["orders"]}
 
 def crossing(name: str, *partitions: int, of: int = 3) -> Topic:
     extents = (
-        Extent(cluster="east", start=0, end=10, base=0, term=0),
-        Extent(cluster="west", start=10, base=0, term=1),
+        Extent(cluster="east", start=0, end=10, base=0, writer_epoch=0),
+        Extent(cluster="west", start=10, base=0, writer_epoch=1),
     )
     return Topic(
         name=name,

@@ -41,7 +41,7 @@ async def test_a_use_of_a_topic_that_was_deleted_and_created_again_is_recorded_a
     written: list[str] = []
 
     def record(_: str, uses: list[Sighting]) -> int:
-        written.extend(one.name for one in uses)
+        written.extend(sighting.name for sighting in uses)
         return 0
 
     sightings = UsageReporter(record)
@@ -57,7 +57,7 @@ async def test_deleted_topics_free_their_share_of_the_memory_budget(monkeypatch:
     written: list[str] = []
 
     def record(_: str, uses: list[Sighting]) -> int:
-        written.extend(one.name for one in uses)
+        written.extend(sighting.name for sighting in uses)
         return 0
 
     # Given memory for a few uses, and users whose topics are all deleted again and again
@@ -70,7 +70,7 @@ async def test_deleted_topics_free_their_share_of_the_memory_budget(monkeypatch:
     # When another user uses a topic
     sightings.saw(Saw(Identity("ann", "app"), "topic", "orders", "produce"))
     await sightings.flush()
-    # Then it is recorded: otherwise a move would leave this client behind
+    # Then it is recorded: otherwise a move would leave this client in the origin
     assert written[-1] == "orders"
 
 
@@ -78,7 +78,7 @@ async def test_a_use_is_written_again_when_the_client_is_another_software_and_on
     written: list[str | None] = []
 
     def record(_: str, uses: list[Sighting]) -> int:
-        written.extend(one.use.software for one in uses)
+        written.extend(sighting.use.software for sighting in uses)
         return 0
 
     sightings = UsageReporter(record)

@@ -56,7 +56,7 @@ class TlsPort:
         theirs.settimeout(60)
         ours, place = self._listener.accept()
         ours.setblocking(False)
-        self.handshakes.begin(Arrived(ours, Port(), place[0]))
+        self.handshakes.start(Arrived(ours, Port(), place[0]))
         return theirs
 
     def trusting(self, **more: Any) -> ssl.SSLContext:

@@ -73,7 +73,7 @@ class World:
         charges = self.meters[name].charges(QUOTAS, Identity("alice", "app"), self.now)
         assert charges is not None
         assert charges.produce is not None
-        wait_s = charges.produce.take(SIZE, {}, self.now)
+        wait_s = charges.produce.count(SIZE, {}, self.now)
         self.used[name] += SIZE
         self.waits[name].append(wait_s)
         return wait_s
@@ -84,7 +84,7 @@ class World:
                 name,
                 "a",
                 self.now,
-                {one.scope.key: ScopeUse(one.meter.used_s, one.meter.waited) for one in meters.kept()},
+                {charge.scope.key: ScopeUse(charge.meter.used_s, charge.meter.waited) for charge in meters.kept()},
             )
             for name, meters in self.meters.items()
         ]

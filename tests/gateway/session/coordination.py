@@ -43,11 +43,11 @@ EASTS, WESTS = issued_id(7, NODES.ids["east", 1]), issued_id(7, NODES.ids["west"
 
 def bound(cluster: str, *topics: Topic, group: Group | None = None, masked: str = "") -> Snapshot:
     """Every user is bound to `cluster`."""
-    known = {name: c for name, c in CLUSTERS.items() if name != masked}
+    clusters = {name: c for name, c in CLUSTERS.items() if name != masked}
     bindings = {"anonymous": UserBindings(user="anonymous", cluster=cluster)}
     groups = {group.name: group} if group else {}
     leaders = {"orders": {0: 1}, "other": {0: 1}}
-    view = View(1, known, bindings, topics={t.name: t for t in topics}, groups=groups)
+    view = View(1, clusters, bindings, topics={t.name: t for t in topics}, groups=groups)
     return snapshot(view, topology(east=leaders, west=leaders))
 
 

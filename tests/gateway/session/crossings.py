@@ -33,8 +33,8 @@ def topic(crossing: str | None = "open", **fields: Any) -> Topic:
         name="orders",
         partitions={
             0: (
-                Extent(cluster="east", start=0, end=CUT, base=0, term=0),
-                Extent(cluster="west", start=CUT, base=BASE, term=1),
+                Extent(cluster="east", start=0, end=CUT, base=0, writer_epoch=0),
+                Extent(cluster="west", start=CUT, base=BASE, writer_epoch=1),
             )
         },
         crossing=None if crossing is None else Crossing(operation="m-1", state=crossing),  # type: ignore[arg-type]
@@ -106,8 +106,8 @@ def takes(talk: Talk, node: Any, offset: int, error: int = 0) -> list[tuple[int,
 def cut_at(cut: int, crossing: str | None = "proposed", *, base: int = BASE, name: str = "orders") -> Topic:
     """The topic with another cut, or after a crossing there."""
     extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=base, term=1),
+        Extent(cluster="east", start=0, end=cut, base=0, writer_epoch=0),
+        Extent(cluster="west", start=cut, base=base, writer_epoch=1),
     )
     return topic(crossing).model_copy(update={"name": name, "partitions": {0: extents}})
 

@@ -23,8 +23,8 @@ CLIENT_PID = (1 << 44) + 5
 def moved(cut: int = 100, base: int = 0, **fields: Any) -> Topic:
     """`orders`, moved from east to west at `cut`."""
     extents = (
-        Extent(cluster="east", start=0, end=cut, base=0, term=0),
-        Extent(cluster="west", start=cut, base=base, term=1),
+        Extent(cluster="east", start=0, end=cut, base=0, writer_epoch=0),
+        Extent(cluster="west", start=cut, base=base, writer_epoch=1),
     )
     return Topic(name="orders", writer="west", partitions={0: extents}, **fields)
 

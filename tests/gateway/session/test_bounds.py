@@ -19,9 +19,9 @@ NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def questions(talk: Talk) -> list[Hashable]:
-    found = [command.token for command in talk.questions]
+    hashables = [command.token for command in talk.questions]
     talk.others.clear()
-    return found
+    return hashables
 
 
 def answered(talk: Talk, token: Hashable) -> None:
@@ -141,7 +141,7 @@ def test_a_long_composed_request_is_not_decoded_by_the_session() -> None:
 
 def test_each_judged_partition_of_a_produce_holds_one_batch() -> None:
     # Given a topic with a map, and a client that sends a hundred batches instead of one
-    extents = (Extent(cluster="east", start=0, base=0, term=0),)
+    extents = (Extent(cluster="east", start=0, base=0, writer_epoch=0),)
     view = View(1, CLUSTERS, topics={"orders": Topic(name="orders", writer="east", partitions={0: extents})})
     talk = Talk(snapshot(view))
     data = [{"name": "orders", "partition_data": [{"index": 0, "records": batch() * 100}]}]

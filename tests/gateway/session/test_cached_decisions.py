@@ -26,8 +26,8 @@ def come(name: str) -> Topic:
     """It came from the west, each of its partitions at another offset."""
     extents: dict[int, Any] = {
         number: (
-            Extent(cluster="west", start=0, end=100, base=0, term=0),
-            Extent(cluster="east", start=100, base=10 * number, term=1),
+            Extent(cluster="west", start=0, end=100, base=0, writer_epoch=0),
+            Extent(cluster="east", start=100, base=10 * number, writer_epoch=1),
         )
         for number in range(3)
     }
@@ -93,9 +93,9 @@ class Client:
         return fast
 
 
-def parts(chance: random.Random, topics: list[str], most: int) -> list[tuple[str, int]]:
+def parts(chance: random.Random, topics: list[str], max_per_move: int) -> list[tuple[str, int]]:
     """Any partitions of some topics, by topic."""
-    names = chance.sample(topics, chance.randint(1, min(most, len(topics))))
+    names = chance.sample(topics, chance.randint(1, min(max_per_move, len(topics))))
     return [(name, number) for name in names for number in chance.sample(range(3), chance.randint(1, 3))]
 
 

@@ -42,16 +42,16 @@ KEY = (b"orders", 0)
 OFFSETS = {"transactional_id": "tx", "producer_id": EASTS, "producer_epoch": 0, "group_id": "billing"}
 
 
-def doubted(state: Snapshot, known: LastSequences | None = LEFT, *topics: Topic) -> Snapshot:
-    sequences = {} if known is None else {known.name: known}
+def doubted(state: Snapshot, last_sequences: LastSequences | None = LEFT, *topics: Topic) -> Snapshot:
+    sequences = {} if last_sequences is None else {last_sequences.name: last_sequences}
     view = replace(state.view, sequences=sequences, topics={**state.view.topics, **{t.name: t for t in topics}})
     return replace(state, view=view, fences=fences(view))
 
 
 def evidence(talk: Talk) -> TransactionEvidence:
-    (asked,) = talk.questions
-    found: TransactionEvidence = asked.request["evidence"]
-    return found
+    (compose,) = talk.questions
+    transaction_evidence: TransactionEvidence = compose.request["evidence"]
+    return transaction_evidence
 
 
 @pytest.mark.parametrize(
@@ -66,10 +66,10 @@ def evidence(talk: Talk) -> TransactionEvidence:
     ],
 )
 def test_a_commit_is_judged_in_a_cluster_left_by_force_or_given_up(
-    known: LastSequences | None, topic: tuple[Topic, ...], judged: bool
+    sequences: LastSequences | None, topic: tuple[Topic, ...], judged: bool
 ) -> None:
     # Given a producer whose user is still bound to that cluster
-    talk = Talk(doubted(bound("east"), known, *topic), EAST_PORT)
+    talk = Talk(doubted(bound("east"), sequences, *topic), EAST_PORT)
     # When it commits, then the commit is judged before its coordinator gets it
     talk.ask(END, 3, end(EASTS))
     assert (len(talk.questions), len(talk.asked(EAST))) == ((1, 0) if judged else (0, 1))
@@ -97,9 +97,9 @@ def test_a_commit_in_flight_during_the_cut_is_not_confirmed(cut: Snapshot) -> No
 def test_a_composed_commit_is_confirmed_unless_a_forced_cut_came_between(before: Snapshot, told: int) -> None:
     talk = Talk(before, WEST_PORT)
     talk.ask(END, 3, end(EASTS))
-    (asked,) = talk.questions
+    (compose,) = talk.questions
     talk.follow(doubted(bound("west")))
-    talk.composed(asked, {"error_code": 0})
+    talk.composed(compose, {"error_code": 0})
     assert errors(talk.answers()[0]) == [told]
 
 

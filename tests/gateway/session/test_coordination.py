@@ -339,7 +339,9 @@ def test_a_gateways_own_node_has_one_empty_log_directory() -> None:
     # Then it gets one: Java takes an empty list for a missing right
     for answer in talk.answers():
         assert answer["error_code"] == 0
-        assert [(one["error_code"], one["log_dir"], one["topics"]) for one in answer["results"]] == [(0, "gateway", [])]
+        assert [(result["error_code"], result["log_dir"], result["topics"]) for result in answer["results"]] == [
+            (0, "gateway", [])
+        ]
     assert talk.closed is None
 
 

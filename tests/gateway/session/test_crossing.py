@@ -206,8 +206,8 @@ def test_a_reader_of_both_sides_is_not_sent_away_and_waits_long_on_neither() -> 
             "partitions": {
                 0: topic().partitions[0],
                 1: (
-                    Extent(cluster="east", start=0, end=5000, base=0, term=0),
-                    Extent(cluster="west", start=5000, base=0, term=1),
+                    Extent(cluster="east", start=0, end=5000, base=0, writer_epoch=0),
+                    Extent(cluster="west", start=5000, base=0, writer_epoch=1),
                 ),
             }
         }

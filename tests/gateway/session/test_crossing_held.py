@@ -79,7 +79,7 @@ def test_a_held_batch_goes_to_the_target_when_the_crossing_is_opened() -> None:
 @pytest.mark.parametrize("mapped", [False, True])
 def test_a_held_record_is_an_ordinary_one_when_the_cut_is_taken_back(mapped: bool) -> None:
     talk = held()
-    origin = Extent(cluster="east", start=0, base=0, term=0)
+    origin = Extent(cluster="east", start=0, base=0, writer_epoch=0)
     document = Topic(name="orders", writer="east", partitions={0: (origin,)})
     talk.follow(state(*[document] * mapped, revision=2))
     assert outcome(talk) == [(TAKEN, CUT)]
@@ -104,11 +104,15 @@ def test_a_barrier_move_applies_when_this_gateway_missed_the_fence() -> None:
     [
         pytest.param(Topic(name="orders", fence=Fence(operation="op-2")), id="a fence before the first map"),
         pytest.param(
-            Topic(name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, term=2),)}),
+            Topic(
+                name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=2),)}
+            ),
             id="another stay in the origin",
         ),
         pytest.param(
-            Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=0, base=0, term=0),)}),
+            Topic(
+                name="orders", writer="west", partitions={0: (Extent(cluster="west", start=0, base=0, writer_epoch=0),)}
+            ),
             id="written elsewhere ever since",
         ),
     ],
@@ -215,7 +219,7 @@ def test_the_partitions_of_a_request_are_answered_once_all_are_decided() -> None
     talk.follow(state(topic("open"), cut_at(RAISED, name="other"), revision=3))
     answers(talk, TARGET_LANE, BASE)
     talk.wait(0.25)
-    found = {one["name"]: one["partition_responses"][0] for one in talk.answers()[0]["responses"]}
+    found = {response["name"]: response["partition_responses"][0] for response in talk.answers()[0]["responses"]}
     assert [(found[name]["error_code"], found[name]["base_offset"]) for name in ("orders", "other")] == [
         (TAKEN, CUT),
         (TAKEN, CUT + 4),

@@ -70,8 +70,8 @@ def test_batches_out_of_order_after_one_that_the_origin_refused_are_resent_after
         ask(talk, records(sequence))
     (first, _), (second, _), (third, _) = arrived(talk, EAST)
     answer(talk, EAST, first, -1, why)
-    for behind in (second, third):
-        answer(talk, EAST, behind, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
+    for later in (second, third):
+        answer(talk, EAST, later, -1, ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
     # Then its client sees no gap, for which it would raise its epoch and resend batches that are in the log
     assert outcome(talk) == [(int(why), -1), (REFUSED, -1), (REFUSED, -1)]
     # And none of them goes before the first one

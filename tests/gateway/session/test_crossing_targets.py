@@ -86,7 +86,7 @@ def test_a_batch_that_one_target_has_appended_is_not_resent_with_one_that_anothe
     (again,) = talk.asked(TARGET_LANE)
     assert again.topics == ["other"]
     talk.answer(TARGET_LANE, again, produced(("other", 0, 0, BASE)))
-    found = [p for one in talk.answers()[0]["responses"] for p in one["partition_responses"]]
+    found = [p for response in talk.answers()[0]["responses"] for p in response["partition_responses"]]
     assert [(p["error_code"], p["base_offset"]) for p in found] == [(TAKEN, CUT), (TAKEN, CUT)]
 
 

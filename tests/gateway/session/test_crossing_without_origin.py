@@ -46,7 +46,7 @@ def test_batches_that_an_origin_appended_before_it_died_are_all_acknowledged_or_
     # When the crossing is ended without the origin
     talk.follow(state(without_origin("orders", unread), without_origin("other", unread), revision=3))
     # Then no target gets an earlier batch while a later one is reported to be in the origin
-    assert [entry(one)["error_code"] for one in talk.answers()] == [said, said]
+    assert [entry(answer)["error_code"] for answer in talk.answers()] == [said, said]
 
 
 def test_after_a_refused_batch_no_later_one_is_acknowledged_from_a_dead_origin() -> None:

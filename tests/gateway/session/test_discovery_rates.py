@@ -27,11 +27,11 @@ def waits(
     rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1"
 ) -> list[DiscoveryWait | None]:
     """Waits of this many requests at once."""
-    return [rates.take(user, address, 100.0) for _ in range(count)]
+    return [rates.count(user, address, 100.0) for _ in range(count)]
 
 
-def limits(found: list[DiscoveryWait | None]) -> set[DiscoveryLimit]:
-    return {wait.limit for wait in found if wait is not None}
+def limits(discovery_waits: list[DiscoveryWait | None]) -> set[DiscoveryLimit]:
+    return {wait.limit for wait in discovery_waits if wait is not None}
 
 
 def test_without_settings_no_request_is_counted() -> None:
@@ -41,9 +41,9 @@ def test_without_settings_no_request_is_counted() -> None:
 
 
 def test_one_seconds_requests_may_come_at_once_and_the_rest_waits_in_line() -> None:
-    found = waits(DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 10})), 15)
-    assert found[:10] == [None] * 10
-    assert [round(wait.seconds, 3) for wait in found[10:] if wait] == [0.1, 0.2, 0.3, 0.4, 0.5]
+    discovery_waits = waits(DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 10})), 15)
+    assert discovery_waits[:10] == [None] * 10
+    assert [round(wait.seconds, 3) for wait in discovery_waits[10:] if wait] == [0.1, 0.2, 0.3, 0.4, 0.5]
 
 
 def test_a_limit_lets_its_rate_through_over_a_minute() -> None:
@@ -51,7 +51,7 @@ def test_a_limit_lets_its_rate_through_over_a_minute() -> None:
     rates, now, answered = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 20})), 0.0, 0
     # When it does so for a minute
     while now < 60:
-        wait = rates.take("bob", "10.0.0.1", now)
+        wait = rates.count("bob", "10.0.0.1", now)
         now += 0.001 + (wait.seconds if wait else 0.0)
         answered += 1
     # Then
@@ -60,16 +60,16 @@ def test_a_limit_lets_its_rate_through_over_a_minute() -> None:
 
 def test_a_named_users_limit_replaces_those_of_its_address_and_the_general_ones() -> None:
     settings = DiscoverySettings(user_rate=NAMED, address_rate={"10.0.0.1": 1, EVERYBODY: 1})
-    found = waits(DiscoveryRates(settings), 6, "alice")
-    assert found[:5] == [None] * 5
-    assert limits(found) == {DiscoveryLimit.NAMED_USER}
+    discovery_waits = waits(DiscoveryRates(settings), 6, "alice")
+    assert discovery_waits[:5] == [None] * 5
+    assert limits(discovery_waits) == {DiscoveryLimit.NAMED_USER}
 
 
 def test_a_named_addresss_limit_replaces_the_general_ones() -> None:
     settings = DiscoverySettings(user_rate={EVERYBODY: 1}, address_rate={"10.0.0.1": 5, EVERYBODY: 1})
-    found = waits(DiscoveryRates(settings), 6)
-    assert found[:5] == [None] * 5
-    assert limits(found) == {DiscoveryLimit.NAMED_ADDRESS}
+    discovery_waits = waits(DiscoveryRates(settings), 6)
+    assert discovery_waits[:5] == [None] * 5
+    assert limits(discovery_waits) == {DiscoveryLimit.NAMED_ADDRESS}
 
 
 def test_the_longer_wait_of_the_general_limits_counts() -> None:
@@ -81,15 +81,15 @@ def test_the_longer_wait_of_the_general_limits_counts() -> None:
 
 def test_users_of_one_address_share_its_limit_and_other_addresses_have_their_own() -> None:
     rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
-    found = [rates.take(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
-    assert [wait is None for wait in found] == [True, True, False, False]
-    assert rates.take("user-9", "10.0.0.2", 100.0) is None
+    discovery_waits = [rates.count(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
+    assert [wait is None for wait in discovery_waits] == [True, True, False, False]
+    assert rates.count("user-9", "10.0.0.2", 100.0) is None
 
 
 def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
     rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
-    found = [rates.take("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
-    assert [wait is None for wait in found] == [True, True, False, False]
+    discovery_waits = [rates.count("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
+    assert [wait is None for wait in discovery_waits] == [True, True, False, False]
     assert len(rates) == 1
 
 
@@ -97,7 +97,7 @@ def test_new_settings_apply_from_the_next_request_on() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     assert waits(rates, 2)[1] is not None
     rates.settings = DiscoverySettings(user_rate={EVERYBODY: 1000})
-    assert rates.take("carol", "10.0.0.1", 100.0) is None
+    assert rates.count("carol", "10.0.0.1", 100.0) is None
     rates.settings = DiscoverySettings()
     assert waits(rates, 100) == [None] * 100
 
@@ -113,22 +113,22 @@ def test_waits_and_memory_are_bounded_for_any_number_of_names(
     settings = DiscoverySettings(
         user_rate={EVERYBODY: user_rate, "a": 1}, address_rate={EVERYBODY: address_rate, "b": 1}
     )
-    rates, now = DiscoveryRates(settings, most=20), 0.0
+    rates, now = DiscoveryRates(settings, max_names=20), 0.0
     for user, address, later in steps:
         now += later
-        wait = rates.take(user, address, now)
+        wait = rates.count(user, address, now)
         assert wait is None or 0 < wait.seconds <= MAX_HOLD_S + 1e-6
         assert len(rates) <= 20
 
 
 def test_the_least_recently_used_names_are_evicted_first() -> None:
-    rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}), most=100)
+    rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}), max_names=100)
     waits(rates, 3, "busy")
     for n in range(10_000):
-        rates.take(f"user-{n}", "10.0.0.1", 100.0)
-        rates.take("busy", "10.0.0.1", 100.0)
+        rates.count(f"user-{n}", "10.0.0.1", 100.0)
+        rates.count("busy", "10.0.0.1", 100.0)
     assert len(rates) == 100
-    assert rates.take("busy", "10.0.0.1", 100.0) is not None
+    assert rates.count("busy", "10.0.0.1", 100.0) is not None
 
 
 # -- a connection ------------------------------------------------------------------------------------------------------
@@ -139,9 +139,9 @@ def slow(per_s: int = 1) -> Talk:
 
 
 def composed(talk: Talk) -> list[Compose]:
-    found = talk.questions
+    composes = talk.questions
     talk.others[:] = [command for command in talk.others if not isinstance(command, Compose)]
-    return found
+    return composes
 
 
 def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay() -> None:
@@ -184,9 +184,9 @@ def test_an_encoded_answer_has_the_delay_too() -> None:
     for version in (8, 8, 2):
         talk.ask(METADATA, version, {"topics": [{"name": "a"}]})
         talk.wait(2.0)
-        (one,) = composed(talk)
+        (compose,) = composed(talk)
         body = encode(METADATA, version, "response", NO_TOPICS)
-        talk.composed(one, body)
+        talk.composed(compose, body)
         talk.now -= 1.9
     assert [answer.get("throttle_time_ms", 0) > 0 for answer in talk.answers()] == [False, True, False]
 
@@ -245,9 +245,9 @@ def test_a_client_that_leaves_while_it_waits_ends_its_session() -> None:
     talk = slow()
     for _ in range(2):
         talk.ask(METADATA, 8, {"topics": []})
-    (one,) = composed(talk)
+    (compose,) = composed(talk)
     talk.take(talk.session.client_left(talk.now))
-    talk.composed(one, NO_TOPICS)
+    talk.composed(compose, NO_TOPICS)
     talk.wait(1.0)
     for late in composed(talk):
         talk.composed(late, NO_TOPICS)

@@ -35,9 +35,9 @@ def send(talk: Talk, sequence: int, count: int = 10) -> tuple[int, int]:
 
 
 def looked_up(talk: Talk) -> list[EarlierBatch]:
-    found = [command.wanted for command in talk.others if isinstance(command, LookUp)]
+    batches = [command.wanted for command in talk.others if isinstance(command, LookUp)]
     talk.others.clear()
-    return found
+    return batches
 
 
 def test_a_batch_that_an_earlier_writer_epoch_holds_gets_its_offset_there() -> None:

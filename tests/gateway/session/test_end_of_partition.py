@@ -122,7 +122,7 @@ def test_every_offset_and_node_id_of_an_answer_is_the_clients(offset: int, lane:
     # Given a partition that went to the west, where it is read from an old extent, and came back; client offsets are 93
     # apart from those of both logs
     old, west = moved(100, 7).partitions[0]
-    away, back = west.changed(end=200), Extent(cluster="east", start=200, base=107, term=2)
+    away, back = west.changed(end=200), Extent(cluster="east", start=200, base=107, writer_epoch=2)
     talk = Talk(state(Topic(name="orders", writer="east", partitions={0: (old, away, back)})), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, offset)))
     # When the broker returns a diverging epoch, a snapshot's end, and the partition's leader

@@ -25,7 +25,7 @@ from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.access.quotas import Quotas
 from ha_core.plan.routing.bounded_cache import CacheBudget
 from ha_core.wire import RemoteProtocolError, decode, encode, encode_request, encode_response, read_request_header
-from ha_core.wire.templates import FetchTemplate, Place, ProduceAnswerTemplate, ProduceTemplate
+from ha_core.wire.templates import FetchTemplate, PartitionSpan, ProduceAnswerTemplate, ProduceTemplate
 from tests.gateway.session import leasing
 from tests.gateway.session.batch import batch
 from tests.gateway.session.crossings import topic as crossing
@@ -48,15 +48,18 @@ HEARTBEAT = 12
 
 def come(sequences: bool = False, revision: int = 1, base: int = 3) -> Any:
     """The first partition and the third have come here from the west, the second has always been here."""
-    here, there = Extent(cluster="east", start=0, base=0, term=0), Extent(cluster="west", start=0, base=0, term=0)
+    here, there = (
+        Extent(cluster="east", start=0, base=0, writer_epoch=0),
+        Extent(cluster="west", start=0, base=0, writer_epoch=0),
+    )
     extents = {
-        number: (replace(there, end=cut), Extent(cluster="east", start=cut, base=began, term=1))
+        number: (replace(there, end=cut), Extent(cluster="east", start=cut, base=began, writer_epoch=1))
         for number, cut, began in ((0, 100, base), (2, 70, 5))
     }
     topic = Topic(name="orders", writer="east", partitions=extents | {1: (here,)})
     held = {0: {CLIENT_PID: (0, 3)}, 2: {CLIENT_PID: (0, 1)}}
-    known = LastSequences(name="orders", partitions=held, terms={0: 1, 2: 1}) if sequences else None
-    return state(topic, sequences=known, revision=revision)
+    last_sequences = LastSequences(name="orders", partitions=held, terms={0: 1, 2: 1}) if sequences else None
+    return state(topic, sequences=last_sequences, revision=revision)
 
 
 STATES: list[Callable[[int], Any]] = [
@@ -172,10 +175,12 @@ def answer(frame: bytes, chance: random.Random, sessions: list[int], plain: bool
             session_id = 0 if plain and chance.random() < 0.3 else chance.randrange(1, 1 << 20)
             sessions += [session_id] if session_id else []
         records = batch(payload=b"r" * chance.choice([1, 300, 5000]))
-        names = [(topic["topic"], one["partition"]) for topic in asked["topics"] for one in topic["partitions"]]
+        names = [
+            (topic["topic"], partition["partition"]) for topic in asked["topics"] for partition in topic["partitions"]
+        ]
         several = len(names) > 1 and chance.random() < 0.3
         said = fetched(*((*one, 9, records) for one in (names if several else [("orders", 0)])), session_id=session_id)
-        for one in (one for topic in said["responses"] if plain for one in topic["partitions"]):
+        for one in (partition for topic in said["responses"] if plain for partition in topic["partitions"]):
             one["aborted_transactions"] = chance.choice([None, []])
     elif key == HEARTBEAT:
         said = {"error_code": 0}
@@ -293,10 +298,14 @@ def shape(talk: Talk) -> dict[str, Any]:
         "closed": said(talk.closed),
         "others": [repr(one) for one in talk.others if "token" not in repr(one)],
         "queue": [
-            (type(one).__name__, one.request.api_key, one.request.correlation_id, one.basis)
-            + ((named(one.topics), one.lane, one.revision, one.group) if isinstance(one, InFlight) else ())
-            + ((sorted(getattr(one, "reads", ())), getattr(one, "in_session", None)))
-            for one in session.in_flight.queue
+            (type(pending).__name__, pending.request.api_key, pending.request.correlation_id, pending.basis)
+            + (
+                (named(pending.topics), pending.lane, pending.revision, pending.group)
+                if isinstance(pending, InFlight)
+                else ()
+            )
+            + ((sorted(getattr(pending, "reads", ())), getattr(pending, "in_session", None)))
+            for pending in session.in_flight.queue
         ],
         "brokers": {
             lane: (len(one.queue), one.blocked, bytes(one.carry), type(one.writing).__name__, repr(one.answer)[:30])
@@ -311,8 +320,8 @@ def shape(talk: Talk) -> dict[str, Any]:
         ),
         "life": said(session.context.life),
         "fetch session": None
-        if (known := session.fetching.fetch_session) is None
-        else (known.id, known.topics, known.ends),
+        if (fetch_session := session.fetching.fetch_session) is None
+        else (fetch_session.id, fetch_session.topics, fetch_session.ends),
         "counts": session.context.shared.counts.requests,
         "refusals": session.context.shared.counts.refusals,
         "terms": repr(vars(talk.terms)),
@@ -372,7 +381,9 @@ def all_but_the_last_are_rewritten(goes: GoTogether, buf: bytearray) -> None:
     write(goes._replace(each=dict(list(goes.each.items())[:-1])), buf)
 
 
-def all_but_the_last_are_looked_at(topic: SettledTopic, buf: bytearray, places: Sequence[Place], *rest: Any) -> Any:
+def all_but_the_last_are_looked_at(
+    topic: SettledTopic, buf: bytearray, places: Sequence[PartitionSpan], *rest: Any
+) -> Any:
     return settles(topic, buf, places[: max(1, len(places) - 1)], *rest)
 
 
@@ -573,7 +584,7 @@ def test_a_batch_lost_across_a_cut_makes_no_other_producer_be_judged(monkeypatch
 
 def test_cached_partitions_are_bounded_for_all_clients_together(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given clients that write to many partitions of a topic, some of which may not exist
-    talks, room = [Talk(come()) for _ in range(10)], CacheBudget(most=100)
+    talks, room = [Talk(come()) for _ in range(10)], CacheBudget(max_entries=100)
     for talk in talks:
         talk.session.context.shared = talk.session.context.shared._replace(remembered=room)
         # When each of them has written

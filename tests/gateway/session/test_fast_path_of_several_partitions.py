@@ -25,15 +25,15 @@ def came(partitions: int = 3) -> Snapshot:
     """`orders`, which came from the west, each partition at another offset; the last of them is known to have more."""
     extents: dict[int, Any] = {
         number: (
-            Extent(cluster="west", start=0, end=100, base=0, term=0),
-            Extent(cluster="east", start=100, base=10 * number, term=number + 1),
+            Extent(cluster="west", start=0, end=100, base=0, writer_epoch=0),
+            Extent(cluster="east", start=100, base=10 * number, writer_epoch=number + 1),
         )
         for number in range(partitions)
     }
     last = partitions - 1
     held = LastSequences(name="orders", partitions={last: {CLIENT_PID: (0, HELD)}}, terms={last: last + 1})
-    found: Snapshot = state(Topic(name="orders", writer="east", partitions=extents), sequences=held)
-    return found
+    snapshot: Snapshot = state(Topic(name="orders", writer="east", partitions=extents), sequences=held)
+    return snapshot
 
 
 def written(*partitions: int, sequence: int = HELD + 1, number: int = 0) -> bytes:
@@ -79,7 +79,7 @@ def test_each_batch_gets_the_id_of_its_writer_epoch_and_each_answered_offset_is_
     # Then each has the id of its own writer epoch
     (asked,) = requests_of(sent)
     entries = asked.body["topic_data"][0]["partition_data"]
-    ids = {one["index"]: next(batches(one["records"], 0, len(one["records"]))).producer_id for one in entries}
+    ids = {entry["index"]: next(batches(entry["records"], 0, len(entry["records"]))).producer_id for entry in entries}
     assert ids == {number: upstream_id(CLIENT_PID, number + 1) for number in range(3)}
     # When the broker has written them
     first = encode(PRODUCE, 9, "response", produced(("orders", 0, 0, 49)))

@@ -87,7 +87,10 @@ def test_an_answer_with_a_partition_that_no_reader_can_have_named_ends_the_conne
     # Given a topic whose second partition is written in the other cluster
     topic = moved(CUT, BASE)
     extents = topic.partitions[0]
-    away = (extents[1].changed(start=0, end=50, base=0, term=0), extents[0].changed(start=50, end=None, term=1))
+    away = (
+        extents[1].changed(start=0, end=50, base=0, writer_epoch=0),
+        extents[0].changed(start=50, end=None, writer_epoch=1),
+    )
     talk = Talk(state(topic.changed(partitions={0: extents, 1: away})), Port("west", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 110), session=(0, 0)))
     # When the broker's answer in the session names it

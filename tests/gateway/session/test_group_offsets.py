@@ -75,7 +75,7 @@ def test_an_offset_for_another_clusters_topic_of_equal_name_is_not_returned(name
     talk.broker_answers(EAST, committed(1000))
     # Then it starts by its reset policy, and skips no records
     (answer,) = talk.answers()
-    assert [one["committed_offset"] for topic in answer["topics"] for one in topic["partitions"]] == (
+    assert [partition["committed_offset"] for topic in answer["topics"] for partition in topic["partitions"]] == (
         [-1] if names else []
     )
 

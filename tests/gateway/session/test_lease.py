@@ -118,8 +118,8 @@ def test_an_answer_that_waits_for_another_is_sent_only_under_the_lease() -> None
     talk.ask(FETCH, 12, fetch(("orders", 0, 50)))
     talk.ask(DELETE_GROUPS, 2, {"groups_names": ["billing"]})
     deleted = {"results": [{"group_id": "billing", "error_code": 0}]}
-    asked = talk.questions[0]
-    talk.composed(asked, deleted)
+    compose = talk.questions[0]
+    talk.composed(compose, deleted)
     # When the lease is lost, and operations go on, before the read is answered
     lose(talk)
     talk.follow(at(2, state()))

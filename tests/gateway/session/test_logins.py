@@ -37,10 +37,12 @@ def talking(
     chunks: Callable[[bytes], list[bytes]] = lambda data: [data],
     address: str = "10.0.0.1",
 ) -> Talk:
-    known = KnownAccounts(USERS.get, PHANTOMS, claimed=lambda token: token.split(".")[1])
+    known_accounts = KnownAccounts(USERS.get, PHANTOMS, claimed=lambda token: token.split(".")[1])
     offered = (PLAIN, *HASHES, OAUTHBEARER)
-    said = Authentication(False, offered, known, login_rate_limiter or LoginRateLimiter(20), session_s, delay_s)
-    return Talk(authentication=said, chunks=chunks, address=address)
+    authentication = Authentication(
+        False, offered, known_accounts, login_rate_limiter or LoginRateLimiter(20), session_s, delay_s
+    )
+    return Talk(authentication=authentication, chunks=chunks, address=address)
 
 
 def exchange(mechanism: str, user: str = "alice", password: str = "wonder") -> Exchange:
@@ -318,8 +320,8 @@ def test_after_many_failures_an_addresss_logins_are_not_checked_and_its_clients_
     for attempt, told in ((scram, [0, 0]), (plain, [0])):  # whose proof, or password, is not checked
         talk = talking(login_rate_limiter=login_rate_limiter)
         assert attempt(talk) == told
-        assert talk.cause is Cause.BRAKED
-    assert login_rate_limiter.braked == 2
+        assert talk.cause is Cause.RATE_LIMITED
+    assert login_rate_limiter.unchecked == 2
 
 
 def test_one_failure_is_forgotten_per_second() -> None:
@@ -417,7 +419,7 @@ def test_forged_tokens_limit_their_address_but_no_login_of_a_user_who_has_logged
     talk = talking(login_rate_limiter=login_rate_limiter)
     assert bearer(talk, "", "forged") == [0]
     # Then they are not checked, and alice may log in by her password
-    assert talk.cause is Cause.BRAKED
+    assert talk.cause is Cause.RATE_LIMITED
     assert not talk.others
     assert scram(talking(login_rate_limiter=login_rate_limiter))[-1] == 0
     # And no other address is limited

@@ -58,7 +58,7 @@ def partitions(asked: Asked) -> list[tuple[str, int]]:
 
 
 def said(answer: dict[str, Any]) -> list[tuple[str, int, int, int]]:
-    return [(key[0].decode(), key[1], one["error_code"], one["base_offset"]) for key, one in entries(answer)]
+    return [(key[0].decode(), key[1], entry["error_code"], entry["base_offset"]) for key, entry in entries(answer)]
 
 
 def ask(talk: Talk, named: list[Named], acks: int = -1, transactional_id: str | None = None) -> None:

@@ -335,7 +335,7 @@ def test_a_long_fetch_with_a_moved_topic_is_read_in_both_clusters_and_merged_off
     talk.works_later = False
     talk.work()
     (answer,) = talk.answers()
-    given = {one["topic"]: one["partitions"][0] for one in answer["responses"]}
+    given = {response["topic"]: response["partitions"][0] for response in answer["responses"]}
     assert len(given) == MANY + 1
     assert given["orders"]["records"]
     assert given["other-1"]["records"]
@@ -371,7 +371,7 @@ def test_a_long_fetchs_records_are_merged_again_when_the_map_changes_meanwhile()
     talk.works_later = False
     talk.work()
     (answer,) = talk.answers()
-    given = {one["topic"]: one["partitions"][0] for one in answer["responses"]}
+    given = {response["topic"]: response["partitions"][0] for response in answer["responses"]}
     assert given["orders"]["records"] == b""
 
 

@@ -13,7 +13,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, top
 
 MIRROR = Mirror.of("orders", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
 PINNED = Topic(
-    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, term=0),)}
+    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=None, base=0, writer_epoch=0),)}
 )
 BOUND = (
     UserBindings(user="anonymous"),

@@ -34,9 +34,9 @@ NO_TOPICS: dict[str, Any] = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def asked_elsewhere(talk: Talk) -> list[Compose]:
-    found = talk.questions
+    composes = talk.questions
     talk.others.clear()
-    return found
+    return composes
 
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)
@@ -63,9 +63,9 @@ def test_the_end_of_a_log_is_requested_once_records_without_an_answer_are_in_it(
     talk = Talk(state())
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), acks=0))
     talk.ask(LIST_OFFSETS, 7, ENDS)
-    _, behind = talk.asked(EAST)
+    _, next_request = talk.asked(EAST)
     assert not asked_elsewhere(talk)
-    talk.answer(EAST, behind, {"error_code": 0, "api_keys": []})
+    talk.answer(EAST, next_request, {"error_code": 0, "api_keys": []})
     assert len(asked_elsewhere(talk)) == 1
 
 

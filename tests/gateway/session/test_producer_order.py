@@ -393,8 +393,8 @@ def test_only_the_process_that_refused_a_batch_knows_the_order() -> None:
     # Then it overtakes the one that was refused at the first
     assert codes(other) == [0]
     # While at one process it waits, whichever connection it comes over
-    known = ProducerOrders()
-    refusing, other = Talk(fenced, producer_orders=known), Talk(fenced, producer_orders=known)
+    orders = ProducerOrders()
+    refusing, other = Talk(fenced, producer_orders=orders), Talk(fenced, producer_orders=orders)
     ask(refusing, 5)
     for talk in (refusing, other):
         talk.follow(state(revision=2))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from gateway.model.client_zones import ClientZones
-from gateway.model.copies import DOUBTED_S, told_of
+from gateway.model.copies import DOUBTED_S, merged_reports
 from gateway.model.topology import Topology
 from gateway.session.commands import Refresh
 from gateway.session.snapshot import Port, Snapshot
@@ -56,15 +56,15 @@ def seen(
     """The state: `orders` is in the east and has a copy in the west, from which the client reads."""
     mask = Mask(since="2026-01-01T00:00:00Z", reason="fire", by="ops")
     clusters = {
-        name: one.changed(zone=(zones or {}).get(name), masked=mask if name == masked else None)
-        for name, one in CLUSTERS.items()
+        name: cluster.changed(zone=(zones or {}).get(name), masked=mask if name == masked else None)
+        for name, cluster in CLUSTERS.items()
     }
     bindings = {} if read is None else {"anonymous": UserBindings(user="anonymous", read=read)}
     topics = {"orders": topic or pinned()}
-    view = View(revision, clusters, bindings, topics, mirrors={one.key: one for one in mirrors})
+    view = View(revision, clusters, bindings, topics, mirrors={mirror.key: mirror for mirror in mirrors})
     leaders = {"orders": {0: 1, 1: 1}, "other": {0: 1}}
     found = topology(east=leaders, west=leaders)
-    parts = {name: replace(one, reachable=name != away) for name, one in found.clusters.items()}
+    parts = {name: replace(cluster, reachable=name != away) for name, cluster in found.clusters.items()}
     return replace(snapshot(view, Topology(parts)), zone=zone)
 
 
@@ -90,10 +90,10 @@ def tell(
     slots: int = 1,
     start: int = 0,
 ) -> None:
-    known = {0: CopiedPartition.of(end, level, runs, start)}
-    mirrors = (CopiedMirror(mirror="orders@west", link=link, partitions=known),)
+    copied_partitions = {0: CopiedPartition.of(end, level, runs, start)}
+    mirrors = (CopiedMirror(mirror="orders@west", link=link, partitions=copied_partitions),)
     documents = [MirrorCopies(slot=n, job="j", mirrors=mirrors) for n in range(slots)]
-    talk.copies.learn(told_of(documents, talk.copies.told))
+    talk.copies.learn(merged_reports(documents, talk.copies.reports))
 
 
 def asks(talk: Talk, offset: int, **more: Any) -> None:
@@ -307,8 +307,8 @@ def test_a_cut_to_the_copy_is_read_by_the_map() -> None:
     # Given a reader at the end of the copy, which is the topic's writer now
     talk = reader(runs=(Run(0, 100, 30),), end=30)
     cut = (
-        Extent(cluster="west", start=0, end=30, base=100, term=0, copied=True),
-        Extent(cluster="west", start=30, base=131, term=1),
+        Extent(cluster="west", start=0, end=30, base=100, writer_epoch=0, copied=True),
+        Extent(cluster="west", start=30, base=131, writer_epoch=1),
     )
     topic = Topic(name="orders", writer="west", partitions={0: cut})
     # When it has not refreshed metadata yet
@@ -323,9 +323,9 @@ def test_a_cut_to_the_copy_is_read_by_the_map() -> None:
 def test_no_reader_skips_records_in_a_third_cluster_between_two_extents_of_the_source() -> None:
     # Given a source that was away for a while
     extents = (
-        Extent(cluster="east", start=0, end=20, base=0, term=0),
-        Extent(cluster="west", start=20, end=25, base=7, term=1),
-        Extent(cluster="east", start=25, base=20, term=2),
+        Extent(cluster="east", start=0, end=20, base=0, writer_epoch=0),
+        Extent(cluster="west", start=20, end=25, base=7, writer_epoch=1),
+        Extent(cluster="east", start=25, base=20, writer_epoch=2),
     )
     talk = reader(
         seen(topic=Topic(name="orders", writer="east", partitions={0: extents})), (Run(0, 100, 15), Run(20, 115, 9))
@@ -393,7 +393,7 @@ def test_records_from_a_copy_are_not_returned_if_the_topics_map_has_changed() ->
     talk = reader()
     asks(talk, 12)
     (request,) = talk.asked(WEST)
-    later = (Extent(cluster="east", start=1000, base=0, term=1),)
+    later = (Extent(cluster="east", start=1000, base=0, writer_epoch=1),)
     talk.follow(seen(topic=Topic(name="orders", writer="east", partitions={0: later}), revision=2))
     talk.answer(WEST, request, fetched(("orders", 0, 118, batch(100, count=5))))
     assert offsets(talk.answers()[0]) == []

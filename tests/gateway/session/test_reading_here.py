@@ -66,13 +66,13 @@ def test_a_fetch_patched_in_place_equals_its_plan(seed: int, version: int) -> No
         return
     # Then a plan sends all of it to the port's broker, for open extents, and reads nothing else
     assert list(plan.parts) == [talk.session.context.here]
-    assert not any((plan.local, plan.closed, plan.copies, plan.both))
+    assert not any((plan.local, plan.examined_lanes, plan.copies, plan.both))
     assert not any(read.opens or read.extent.end is not None for read in plan.reads.values())
     # and asks for the same offsets, and patches the answer alike
     patched.write(body)
     (parts,) = plan.parts.values()
     sent = decode(FETCH, version, "request", body)["topics"]
-    asked = {(topic["topic"], one["partition"]): one for topic in sent for one in topic["partitions"]}
+    asked = {(topic["topic"], partition["partition"]): partition for topic in sent for partition in topic["partitions"]}
     assert asked == {(name, p["partition"]): _spoken(p, version) for name, entries in parts.items() for p in entries}
     assert patched.shifts == plan.shifts()
 
@@ -100,15 +100,15 @@ def test_a_fetch_of_one_partition_is_patched_like_one_of_several(seed: int, vers
         return
     # When it is read from any offset
     body, entries = read(chance.choice([0, chance.randrange(200), MAX_OFFSET]))
-    one = patch_one(body, 0, version, (b"orders",), entries.at, routes, gaps, session)
+    patched_fetch = patch_one(body, 0, version, (b"orders",), entries.at, routes, gaps, session)
     # Then the short path equals the long one, if it gives a result
     several = patch(body, 0, version, (b"orders",), [entries], routes, gaps, session)
-    if one is None:
+    if patched_fetch is None:
         assert several is None or topic is None
     else:
         assert several is not None
-        assert (*one.offsets,) == (*several.offsets,)
-        assert one._replace(offsets=()) == several._replace(offsets=())
+        assert (*patched_fetch.offsets,) == (*several.offsets,)
+        assert patched_fetch._replace(offsets=()) == several._replace(offsets=())
 
 
 def _spoken(entry: dict[str, Any], version: int) -> dict[str, Any]:

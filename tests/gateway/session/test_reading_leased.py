@@ -131,9 +131,9 @@ def _encoded(asked: Asked, body: dict[str, Any]) -> bytes:
 def test_reading_holds_up_no_operation_while_the_lease_is_lost() -> None:
     talk = Talk(state())
     talk.ask(LIST_OFFSETS, 6, {"replica_id": -1, "topics": []})
-    asked = talk.questions[0]
+    compose = talk.questions[0]
     lose(talk)
-    talk.composed(asked, {"topics": []})
+    talk.composed(compose, {"topics": []})
     assert not talk.session.busy
     assert not talk.session.holds_back(frozenset({b"orders"}), frozenset(), 99)
 
@@ -144,10 +144,10 @@ def test_the_end_of_a_log_is_returned_under_the_lease(api_key: int, version: int
     # Given a request for the end of a log
     talk = Talk(state())
     talk.ask(api_key, version, {"replica_id": -1, "topics": []})
-    asked = talk.questions[0]
+    compose = talk.questions[0]
     # When the lease is lost before its answer has come
     lose(talk)
-    talk.composed(asked, {"topics": []})
+    talk.composed(compose, {"topics": []})
     assert not talk.answers()
     # Then it is returned if no topic can have moved meanwhile
     if published:

@@ -16,7 +16,7 @@ import pytest
 from gateway.session.commands import AwaitLease
 from gateway.session.snapshot import Port
 from ha_core.model import Topic
-from ha_core.model.extent import Place, append, identity, live, locate
+from ha_core.model.extent import Location, append, identity, locate, open_extent
 from ha_core.wire import ErrorCode, encode, encode_response
 from ha_core.wire.records import batches
 from tests.gateway.session.batch import batch
@@ -53,17 +53,17 @@ class Clusters:
 
     def write(self, name: str, cluster: str | None = None, what: str = "") -> None:
         """:param cluster: None: the topic's present one."""
-        log = self.logs[name, cluster or live(self.extents(name)).cluster]
+        log = self.logs[name, cluster or open_extent(self.extents(name)).cluster]
         log.append(f"{what}{name} {cluster or ''} {len(log)}".encode().ljust(RECORD_BYTES))
 
     def write_late(self, name: str) -> None:
         """A write through a gateway that does not know that the topic has left."""
-        if left := {one.cluster for one in self.extents(name)[:-1]} - {live(self.extents(name)).cluster}:
+        if left := {extent.cluster for extent in self.extents(name)[:-1]} - {open_extent(self.extents(name)).cluster}:
             self.write(name, left.pop(), "late ")
 
     def move(self, name: str) -> None:
         extents = self.extents(name)
-        here = live(extents)
+        here = open_extent(extents)
         (there,) = LANES.keys() - {here.cluster}
         cut = here.to_client(len(self.logs[name, here.cluster]))
         moved = append(extents, there, cut, len(self.logs[name, there]))
@@ -73,11 +73,11 @@ class Clusters:
     def record(self, name: str, offset: int) -> bytes | None:
         place = locate(self.extents(name), offset)
         log = self.logs[name, place.extent.cluster]
-        return log[place.physical] if isinstance(place, Place) and place.physical < len(log) else None
+        return log[place.physical] if isinstance(place, Location) and place.physical < len(log) else None
 
     def answer(self, cluster: str, asked: Asked) -> bytes:
         session, error = asked.body["session_id"], 0
-        named = {one["topic"]: one["partitions"][0]["fetch_offset"] for one in asked.body["topics"]}
+        named = {topic["topic"]: topic["partitions"][0]["fetch_offset"] for topic in asked.body["topics"]}
         if asked.body["session_epoch"] == 0:
             session = self.chance.randrange(1, 1 << 20)
             self.sessions[cluster, session] = named
@@ -198,8 +198,8 @@ class Play:
             ends = answer["error_code"] or not answer["session_id"]
             self.session = (0, 0) if ends else (answer["session_id"], epoch + 1)
             self.begun += not ends
-            for one in answer["responses"]:
-                self._given(one["topic"], one["partitions"][0]["records"] or b"", wanted[one["topic"]])
+            for response in answer["responses"]:
+                self._given(response["topic"], response["partitions"][0]["records"] or b"", wanted[response["topic"]])
         assert self.talk.closed is None
 
     def _given(self, name: str, records: bytes, wanted: int) -> None:
@@ -254,9 +254,9 @@ class SessionPlay(Play):
             for cluster in LANES:
                 for _ in range(self.chance.randrange(1, 9)):
                     self.clusters.write(name, cluster)
-            while live(self.clusters.extents(name)).cluster != port.cluster or name not in self.clusters.maps:
+            while open_extent(self.clusters.extents(name)).cluster != port.cluster or name not in self.clusters.maps:
                 self.clusters.move(name)
-            extent = live(self.clusters.extents(name))
+            extent = open_extent(self.clusters.extents(name))
             self.at[name] = extent.to_client(len(self.clusters.logs[name, port.cluster]))
         self.follow()
 

@@ -21,9 +21,9 @@ OUT_OF_RANGE = int(ErrorCode.OFFSET_OUT_OF_RANGE)
 def there_and_back() -> Topic:
     """`orders`: [0, 100) in the east, [100, 150) in the west, and from 150 on in the east again."""
     extents = (
-        Extent(cluster="east", start=0, end=100, base=0, term=0),
-        Extent(cluster="west", start=100, end=150, base=0, term=1),
-        Extent(cluster="east", start=150, base=100, term=2),
+        Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),
+        Extent(cluster="west", start=100, end=150, base=0, writer_epoch=1),
+        Extent(cluster="east", start=150, base=100, writer_epoch=2),
     )
     return Topic(name="orders", writer="east", partitions={0: extents})
 
@@ -130,7 +130,9 @@ def test_a_log_that_ends_below_its_former_end_is_out_of_range_like_any_other() -
 
 
 def test_offsets_in_a_partitions_first_extent_are_out_of_range_as_in_any_log() -> None:
-    topic = Topic(name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=7, term=1),)})
+    topic = Topic(
+        name="orders", writer="west", partitions={0: (Extent(cluster="west", start=100, base=7, writer_epoch=1),)}
+    )
     talk = Talk(state(topic), Port("west", 1))
     request = talk.forwarded(FETCH, 12, fetch(("orders", 0, 98)), to=WEST)
     talk.answer(WEST, request, fetched(("orders", 0, -1, b""), error=OUT_OF_RANGE))
@@ -180,7 +182,7 @@ def test_an_answer_that_waits_after_one_that_a_cut_ends_is_not_forgotten() -> No
     other = Topic(
         name="other",
         writer="west",
-        partitions={0: (Extent(cluster="west", start=5, base=0, term=1),)},
+        partitions={0: (Extent(cluster="west", start=5, base=0, writer_epoch=1),)},
     )
     talk = Talk(state(other), Port("east", 1))
     talk.ask(FETCH, 12, fetch(("orders", 0, 100)))

@@ -41,7 +41,9 @@ def without_target_leader(*topics: Topic, west: dict[int, int] | None = None) ->
 def told(talk: Talk) -> dict[str, tuple[int, int]]:
     """Topic → (error, bytes of records) in the one answer since the last call."""
     (answer,) = talk.answers()
-    partitions = [(one["topic"], partition) for one in answer["responses"] for partition in one["partitions"]]
+    partitions = [
+        (response["topic"], partition) for response in answer["responses"] for partition in response["partitions"]
+    ]
     return {name: (partition["error_code"], len(partition["records"])) for name, partition in partitions}
 
 
@@ -161,7 +163,7 @@ def at_home(**fields: Any) -> Topic:
     return Topic(
         name="orders",
         writer="east",
-        partitions={0: (Extent(cluster="east", start=0, base=0, term=0),)},
+        partitions={0: (Extent(cluster="east", start=0, base=0, writer_epoch=0),)},
         **fields,
     )
 
@@ -181,7 +183,7 @@ def test_a_poll_continues_when_partitions_of_its_topic_that_are_read_elsewhere_c
     talk.follow(state(at_home().model_copy(update={"partitions": {0: home, 1: away[1:]}}), revision=2))
     assert not talk.answers()
     # And when that partition comes back, which the poll did not read
-    back = (*away, Extent(cluster="east", start=CUT + 5, base=CUT + 5, term=2))
+    back = (*away, Extent(cluster="east", start=CUT + 5, base=CUT + 5, writer_epoch=2))
     talk.follow(state(at_home().model_copy(update={"partitions": {0: home, 1: back}}), revision=3))
     assert not talk.answers()
 

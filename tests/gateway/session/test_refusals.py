@@ -24,7 +24,7 @@ from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk
 PAGE = Path(__file__).parents[3] / "docs/gateway.md"
 FENCED = Topic(name="orders", fence=Fence(operation="op-1"))
 DAMAGED = Topic(
-    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=100, base=0, term=0),)}
+    name="orders", writer="east", partitions={0: (Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),)}
 )
 
 

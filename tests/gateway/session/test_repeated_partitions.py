@@ -36,7 +36,7 @@ def after_the_cut() -> Talk:
 
 def outcomes(talk: Talk) -> list[tuple[str, int, int]]:
     (answer,) = talk.answers()
-    return [(key[0].decode(), one["error_code"], one["base_offset"]) for key, one in entries(answer)]
+    return [(key[0].decode(), entry["error_code"], entry["base_offset"]) for key, entry in entries(answer)]
 
 
 @pytest.mark.parametrize("version", range(3, 10))

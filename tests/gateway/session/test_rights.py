@@ -43,8 +43,8 @@ def allow(resource_type: str, name: str, operation: str, effect: str = "allow", 
     return access_rule(said | {"effect": effect} | more)
 
 
-def ruled(*rules: AccessRule, users: tuple[User, ...] = (), known: Snapshot | None = None) -> Snapshot:
-    return replace(known or state(), rights=Rights(users, rules))
+def ruled(*rules: AccessRule, users: tuple[User, ...] = (), snapshot: Snapshot | None = None) -> Snapshot:
+    return replace(snapshot or state(), rights=Rights(users, rules))
 
 
 WRITES = allow("topic", "other", "write")
@@ -74,7 +74,7 @@ def test_the_rest_of_a_produce_is_not_written_after_its_right_was_revoked(acks: 
     rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=acks)
     sent = bytes(talk.upstream[EAST])
     # When its right is revoked
-    talk.follow(ruled(known=state(revision=2)))
+    talk.follow(ruled(snapshot=state(revision=2)))
     # Then the broker gets no byte that was chosen after that
     talk.send(rest)
     assert talk.upstream[EAST] == sent
@@ -85,7 +85,7 @@ def test_the_rest_of_a_produce_is_not_written_after_its_right_was_revoked(acks: 
 def test_the_rest_of_a_produce_continues_when_other_rights_change() -> None:
     talk = Talk(ruled(WRITES))
     rest = half(talk, ("other", 0, batch(payload=LARGE)), acks=-1)
-    talk.follow(ruled(WRITES, READS, known=state(revision=2)))
+    talk.follow(ruled(WRITES, READS, snapshot=state(revision=2)))
     talk.send(rest)
     assert [request.topics for request in talk.asked(EAST)] == [["other"]]
 
@@ -157,9 +157,9 @@ def test_a_batch_of_a_denied_transaction_is_not_written_even_by_users_who_may_wr
     ],
     ids=["fenced", "moved", "unreadable", "starting"],
 )
-def test_nothing_else_is_revealed_about_a_denied_topic(known: Snapshot) -> None:
+def test_nothing_else_is_revealed_about_a_denied_topic(snapshot: Snapshot) -> None:
     # Given a topic about which users with the right would get some other error
-    talk = Talk(ruled(known=known))
+    talk = Talk(ruled(snapshot=snapshot))
     # When
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch())))
     talk.ask(FETCH, 12, fetch(("orders", 0, 5)))
@@ -303,7 +303,7 @@ BEATS = {"group_id": "till", "generation_id": 1, "member_id": "m"}
 def test_a_member_needs_only_its_group_and_is_forwarded_unchanged(key: ApiKey, message: dict[str, Any]) -> None:
     # Given a user who may read the group and one who may not, under any fence
     fenced = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
-    denied, allowed = Talk(ruled(known=replace(state(), view=fenced))), Talk(ruled(TILL))
+    denied, allowed = Talk(ruled(snapshot=replace(state(), view=fenced))), Talk(ruled(TILL))
     # When
     for talk in (denied, allowed):
         talk.ask(key, 3, message)
@@ -407,7 +407,7 @@ def test_nothing_is_looked_up_for_a_super_user_or_without_rules(made: Callable[[
 def test_a_fence_on_a_denied_group_holds_no_answer_back() -> None:
     # Given a fenced group
     view = replace(state().view, groups={"till": Group(name="till", cluster="east", fence=Fence(operation="op"))})
-    talk = Talk(ruled(known=replace(state(), view=view)), Port())
+    talk = Talk(ruled(snapshot=replace(state(), view=view)), Port())
     # When a user without the right asks for its coordinator
     talk.ask(ApiKey.FIND_COORDINATOR, 3, {"key": "till", "key_type": 0})
     # Then the delay of the answer, which a handler makes, does not reveal the fence
@@ -420,7 +420,7 @@ def test_a_bound_user_is_sent_elsewhere_only_with_a_right_to_the_topic() -> None
     # Given a topic that is bound to another cluster
     known = state()
     bound = {"anonymous": UserBindings(user="anonymous", cluster="west")}
-    talk = Talk(ruled(WRITES, known=replace(known, view=replace(known.view, bindings=bound))))
+    talk = Talk(ruled(WRITES, snapshot=replace(known, view=replace(known.view, bindings=bound))))
     # When
     talk.ask(PRODUCE, 9, produce(("orders", 0, batch()), ("other", 0, batch())))
     # Then

@@ -27,10 +27,10 @@ from tests.gateway.session.talk import EAST, WEST, Talk
 
 CUT, BASE = 100, 7
 REFUSED = int(ErrorCode.NOT_LEADER_OR_FOLLOWER)
-STAYED = (Extent(cluster="east", start=0, end=None, base=0, term=0),)
+STAYED = (Extent(cluster="east", start=0, end=None, base=0, writer_epoch=0),)
 MOVED = (
-    Extent(cluster="east", start=0, end=CUT, base=0, term=0),
-    Extent(cluster="west", start=CUT, base=BASE, term=1),
+    Extent(cluster="east", start=0, end=CUT, base=0, writer_epoch=0),
+    Extent(cluster="west", start=CUT, base=BASE, writer_epoch=1),
 )
 
 

@@ -31,8 +31,8 @@ OF_NO_TOPIC = {
 
 
 def fenced(revision: int = 2) -> Snapshot:
-    found: Snapshot = state(FENCED, revision=revision)
-    return found
+    snapshot: Snapshot = state(FENCED, revision=revision)
+    return snapshot
 
 
 def holds_back(talk: Talk) -> bool:

@@ -196,7 +196,9 @@ def test_bytes_of_several_topics_in_one_fetch_are_charged_separately() -> None:
     # Given quotas in two topics
     entities = [QuotaEntity("anonymous", None, topic) for topic in ("orders", "other")]
     meters = Meters()
-    talk = Talk(replace(state(), quotas=Quotas({one: {QuotaKind.FETCH: BYTES} for one in entities})), meters=meters)
+    talk = Talk(
+        replace(state(), quotas=Quotas({entity: {QuotaKind.FETCH: BYTES} for entity in entities})), meters=meters
+    )
     # When both are read at once
     asked = talk.forwarded(FETCH, 11, fetch(("orders", 0, 0), ("other", 0, 0)), to=EAST)
     talk.answer(EAST, asked, fetched(("orders", 0, 7, records(30_000)), ("other", 0, 7, records(150_000))))

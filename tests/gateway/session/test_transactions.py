@@ -191,7 +191,7 @@ def test_a_topic_written_in_another_cluster_gets_no_marker_where_the_transaction
     [({"east": {"left": {0: 1}}}, True), ({name: {"left": {0: 1}} for name in ("east", "west")}, False), ({}, False)],
     ids=["in the other cluster alone", "in both", "in none that is known"],
 )
-def test_a_transaction_can_abort_if_its_topic_was_left_behind_in_another_cluster(
+def test_a_transaction_can_abort_if_its_topic_stayed_in_another_cluster(
     holders: dict[str, dict[str, dict[int, int]]], refused: bool
 ) -> None:
     # Given a user who was moved to west without a topic
@@ -372,12 +372,12 @@ def test_under_a_fence_no_transaction_adds_a_topic() -> None:
 
 
 @pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
-def test_a_refused_transaction_is_aborted_by_its_coordinator_which_may_not_know_it(said: ErrorCode) -> None:
+def test_a_refused_transaction_is_aborted_by_its_coordinator_which_may_not_know_it(code: ErrorCode) -> None:
     # Given a producer that a fence has kept from beginning, or from continuing a transaction of another gateway
     talk = Talk(quiet("orders"))
     assert waits(talk, "orders")
     # When it aborts its transaction
-    told = answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(said)})
+    told = answer_to(talk, END, end(EASTS, committed=False), {"error_code": int(code)})
     # Then the coordinator was asked, or it would continue in the aborted transaction; and the client gets no error
     assert told == 0
     # And from then on the coordinator's errors are passed on

@@ -72,9 +72,9 @@ def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     # When it begins to write to the other one
-    (asked,) = refused(talk, "other")
-    assert (asked.cluster, asked.transactional_id) == ("east", "tx")
-    learn_begun(holders, asked, described(), talk.now)
+    (look_for,) = refused(talk, "other")
+    assert (look_for.cluster, look_for.transactional_id) == ("east", "tx")
+    learn_begun(holders, look_for, described(), talk.now)
     # Then it does, and the operation waits for its end
     assert taken_in(talk, "other")
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
@@ -100,8 +100,8 @@ def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_
 def test_a_transaction_that_has_not_begun_there_waits(said: dict[str, Any]) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (asked,) = refused(talk, "orders")
-    learn_begun(holders, asked, said, talk.now)
+    (look_for,) = refused(talk, "orders")
+    learn_begun(holders, look_for, said, talk.now)
     assert not taken_in(talk, "orders")
 
 
@@ -109,10 +109,10 @@ def test_an_answer_about_an_aborted_transaction_does_not_apply_to_the_next() -> 
     # Given a transaction that was asked about, and is aborted before the answer comes
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (asked,) = refused(talk, "orders")
+    (look_for,) = refused(talk, "orders")
     assert ended(talk, committed=False) == 0
     # When the coordinator reports that it was open
-    learn_begun(holders, asked, described(), talk.now)
+    learn_begun(holders, look_for, described(), talk.now)
     # Then no operation waits for it, and the next one waits for the fence
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert refused(talk, "orders")
@@ -135,14 +135,14 @@ def test_a_transaction_that_was_refused_in_two_clusters_continues_in_the_one_whe
     # Given producers without a login that have the same transactional id, each refused in a cluster of its own
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (asked,) = refused(talk, "orders")
+    (look_for,) = refused(talk, "orders")
     leaves_west = bound("west", Topic(name="orders", writer="west", transaction_fence=QUIET))
     other = Talk(leaves_west, WEST_PORT, holders=holders)
     for _ in range(2):
         other.ask(ADD_PARTITIONS, 3, add(WESTS, "orders"))
         other.wait(0.2)
         # When the east reports that its own one has begun
-        learn_begun(holders, asked, described(), talk.now)
+        learn_begun(holders, look_for, described(), talk.now)
     # Then that one continues
     assert not other.asked(WEST)
     assert taken_in(talk, "orders")
@@ -159,12 +159,12 @@ def test_a_transaction_is_still_open_when_one_of_the_same_id_begins_and_ends_in_
 
 
 @pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
-def test_a_transaction_that_was_refused_on_one_connection_is_aborted_on_another_one(said: ErrorCode) -> None:
+def test_a_transaction_that_was_refused_on_one_connection_is_aborted_on_another_one(code: ErrorCode) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     refused(talk, "orders")
     other = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    assert ended(other, committed=False, said=said) == 0
+    assert ended(other, committed=False, said=code) == 0
     # And from then on the coordinator's errors are passed on
     assert ended(talk, committed=False, said=48) == ErrorCode.INVALID_TXN_STATE
 
@@ -197,19 +197,19 @@ def test_it_continues_for_as_long_as_its_coordinator_reports_it_open_and_no_late
     # Given one that this gateway has found under a fence
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
-    (asked,) = refused(talk, "other")
-    learn_begun(holders, asked, described(), talk.now)
+    (look_for,) = refused(talk, "other")
+    learn_begun(holders, look_for, described(), talk.now)
     assert taken_in(talk, "other")
     # When it takes long, and adds the fenced topic once more
     talk.wait(LONG_S)
-    (asked,) = refused(talk, "orders")
+    (look_for,) = refused(talk, "orders")
     # Then its coordinator is asked again, and it continues
-    learn_begun(holders, asked, described(topics=("orders", "other")), talk.now)
+    learn_begun(holders, look_for, described(topics=("orders", "other")), talk.now)
     assert taken_in(talk, "orders")
     # And when it has ended through another gateway, the next one waits
     talk.wait(LONG_S)
-    (asked,) = refused(talk, "orders")
-    learn_begun(holders, asked, described("CompleteCommit", topics=()), talk.now)
+    (look_for,) = refused(talk, "orders")
+    learn_begun(holders, look_for, described("CompleteCommit", topics=()), talk.now)
     assert refused(talk, "orders")
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert ended(talk, committed=False, said=48) == 0
@@ -219,8 +219,8 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     # Given one that was found, a while ago, on a connection that an operation waits for
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (asked,) = refused(talk, "orders")
-    learn_begun(holders, asked, described(), talk.now)
+    (look_for,) = refused(talk, "orders")
+    learn_begun(holders, look_for, described(), talk.now)
     talk.wait(LONG_S)
     elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
     # When it begins to write to a topic in another cluster

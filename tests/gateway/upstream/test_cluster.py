@@ -182,7 +182,7 @@ async def test_a_broker_that_hangs_does_not_hide_others() -> None:
         assert cluster.topology.reachable
 
 
-async def test_an_ask_without_an_answer_in_time_fails_and_frees_those_queued_behind_it() -> None:
+async def test_a_question_without_an_answer_in_time_fails_and_frees_those_that_wait_for_it() -> None:
     async with surveyed() as (cluster, brokers):
         # Given an open connection: dialling is not the broker's time, and may take long
         brokers[0].answers[ApiKey.DESCRIBE_GROUPS] = groups
@@ -220,7 +220,7 @@ async def test_a_missing_answer_does_not_cost_the_connection_for_metadata() -> N
         waiting.cancel()
 
 
-async def test_a_survey_does_not_queue_behind_requests_of_clients() -> None:
+async def test_a_survey_does_not_wait_for_requests_of_clients() -> None:
     async with surveyed(count=1) as (cluster, brokers):
         # Given a broker with hundreds of unanswered metadata requests of clients
         await cluster.refresh()

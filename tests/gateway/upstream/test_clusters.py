@@ -206,7 +206,7 @@ async def test_the_recorded_state_of_a_cluster_is_served_until_it_is_reached() -
         # Then its topics are known, without leaders, and it is out of date
         assert upstream.topology.existing("a")[-1] == "north"
         assert upstream.topology.leader("north", "a", 2) is None
-        assert not upstream.topology.clusters["north"].known
+        assert not upstream.topology.clusters["north"].ever_reached
         assert upstream.out_of_date["north"] == 1e9
         # And a seen state is not replaced by a recorded one
         await upstream.refresh()

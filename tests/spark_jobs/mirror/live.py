@@ -78,8 +78,8 @@ class Writer:
 
 
 def reports(store: Store, topic: str) -> dict[int, PartitionReport]:
-    found = [one for report in store.mirror_reports().values() for one in report.partitions]
-    return {one.partition: one for one in found if one.topic == topic}
+    partition_reports = [partition for report in store.mirror_reports().values() for partition in report.partitions]
+    return {report.partition: report for report in partition_reports if report.topic == topic}
 
 
 def ends(stack: Stack, cluster: str, topic: str, partitions: int = PARTITIONS) -> dict[int, int]:

@@ -57,24 +57,24 @@ class FakePair:
 
     def follow(self, shares: tuple[MirrorShare, ...], max_bytes_s: float | None) -> None:
         self.shares = shares
-        FakePair.limits[threading.current_thread()] = max_bytes_s, sum(one.max_bytes_s or 0 for one in shares)
+        FakePair.limits[threading.current_thread()] = max_bytes_s, sum(share.max_bytes_s or 0 for share in shares)
 
     def hold(self, buffer_bytes: int) -> None:
         pass
 
     def report(self) -> Iterator[PartitionReport]:
-        for one in self.shares:
-            for number in one.partitions:
-                yield PartitionReport(mirror=one.mirror, topic=one.topic, partition=number, state="copying")
+        for share in self.shares:
+            for number in share.partitions:
+                yield PartitionReport(mirror=share.mirror, topic=share.topic, partition=number, state="copying")
 
     def work(self) -> PairWork:
         return PairWork(id="w", source="east", target="west", copied_records=5)
 
     def copied(self) -> Iterator[tuple[str, CopyId, CopiedPartition]]:
-        for one in self.shares:
-            for number in one.partitions:
-                known = CopiedPartition.of(5, True, [Run(0, 0, 5)])
-                yield one.mirror, CopyId(one.link, one.topic, number), known
+        for share in self.shares:
+            for number in share.partitions:
+                copied_partition = CopiedPartition.of(5, True, [Run(0, 0, 5)])
+                yield share.mirror, CopyId(share.link, share.topic, number), copied_partition
 
     def stop(self) -> None:
         self.shares = ()
@@ -88,7 +88,9 @@ class FakeCounts:
         self.partitions = partitions
 
     def of(self, mirrors: list[Mirror]) -> dict[tuple[str, str], int]:
-        return {(cluster, one.topic): self.partitions for one in mirrors for cluster in (one.source, one.target)}
+        return {
+            (cluster, mirror.topic): self.partitions for mirror in mirrors for cluster in (mirror.source, mirror.target)
+        }
 
 
 class Job:
@@ -151,7 +153,7 @@ def store() -> MemoryStore:
 
 def link(store: MemoryStore, *topics: str) -> None:
     mirrors = [Mirror.of(topic, "east", "west", f"link-{topic}", AT, "ann") for topic in topics]
-    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, one.key): None for one in mirrors}
+    expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None for mirror in mirrors}
     store.commit(StateChange(change_id=f"link {topics}", puts=tuple(mirrors), expected=expected))
 
 
@@ -162,7 +164,9 @@ def unlink(store: MemoryStore, topic: str) -> None:
 def copied(store: MemoryStore) -> dict[tuple[str, int], int]:
     """Partition → slot that reports copying it."""
     return {
-        (one.topic, one.partition): slot for slot, said in store.mirror_reports().items() for one in said.partitions
+        (partition.topic, partition.partition): slot
+        for slot, report in store.mirror_reports().items()
+        for partition in report.partitions
     }
 
 
@@ -176,7 +180,7 @@ def copying_orders(store: MemoryStore) -> Iterator[Job]:
 
 
 def leads(store: MemoryStore) -> set[str]:
-    return {one.job for one in store.mirror_reports().values()}
+    return {report.job for report in store.mirror_reports().values()}
 
 
 def test_mirrors_come_grow_and_go_without_stopping_unmoved_partitions(store: MemoryStore) -> None:
@@ -223,8 +227,8 @@ def test_coverage_of_copies_is_reported_while_the_task_lives(store: MemoryStore)
     told = store.follow_mirror_copies().read
 
     def partitions() -> list[tuple[str, str, int]]:
-        found = ((one, number) for said in told() for one in said.mirrors for number in one.partitions)
-        return sorted((one.mirror, one.link, number) for one, number in found)
+        found = ((mirror, number) for copies in told() for mirror in copies.mirrors for number in mirror.partitions)
+        return sorted((mirror.mirror, mirror.link, number) for mirror, number in found)
 
     with running(Job(store)):
         wanted = [("orders@west", "link-orders", number) for number in range(4)]
@@ -253,7 +257,7 @@ def test_unreadable_mirror_is_left_alone_and_logged(store: MemoryStore, caplog: 
         unlink(store, "orders")
         soon(lambda: len(copied(store)) == 8, lambda: copied(store))
     # and each was logged once, not once a second
-    said = [one.getMessage() for one in caplog.records if "cannot be read" in one.getMessage()]
+    said = [record.getMessage() for record in caplog.records if "cannot be read" in record.getMessage()]
     assert [words.partition(":")[0] for words in said] == [
         "mirror broken@west cannot be read and is left alone, it is not copied",
         "mirror orders@west cannot be read and is left alone, its tasks go on until they are taken over",
@@ -358,9 +362,9 @@ def test_driver_logs_the_lag_of_a_mirror_with_unknown_values() -> None:
     copying = stopped.changed(state="copying", **lags)
 
     assert lag_text(MirrorTotal.of([copying, copying, stopped])) == (
-        "8 records (1 of 3 partitions unknown), 800 bytes, 1.5 s behind, RPO 70 s, 4.0 MB/s"
+        "8 records (1 of 3 partitions unknown), 800 bytes, lag 1.5 s, RPO 70 s, 4.0 MB/s"
     )
-    assert lag_text(MirrorTotal.of([])) == "? records, ? bytes, ? s behind, RPO ? s, 0.0 MB/s"
+    assert lag_text(MirrorTotal.of([])) == "? records, ? bytes, lag ? s, RPO ? s, 0.0 MB/s"
 
 
 def test_driver_logs_the_worst_partitions_each_minute(
@@ -382,8 +386,8 @@ def test_driver_logs_the_worst_partitions_each_minute(
     # Then the two worst are logged once, the one with the largest possible loss first
     told = [record.message for record in caplog.records if ": partition " in record.message]
     assert told == [
-        "orders@west: partition 1 stopped; ? records, ? bytes, ? s behind, RPO 70 s, 0.0 MB/s",
-        "orders@west: partition 0 copying; 4 records, 400 bytes, 1.5 s behind, RPO 3 s, 2.0 MB/s",
+        "orders@west: partition 1 stopped; ? records, ? bytes, lag ? s, RPO 70 s, 0.0 MB/s",
+        "orders@west: partition 0 copying; 4 records, 400 bytes, lag 1.5 s, RPO 3 s, 2.0 MB/s",
     ]
 
 

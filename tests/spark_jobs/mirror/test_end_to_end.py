@@ -128,7 +128,7 @@ def test_every_record_is_copied_once_by_jobs_that_stall_and_take_over(
             )
             before = {report.job for report in store.mirror_reports().values()}
             stack.pause("mirror")
-            print(f"behind a pause: {goes_on(stack, store, 'parcels'):.1f} s")
+            print(f"after a pause: {goes_on(stack, store, 'parcels'):.1f} s")
             wait_until(lambda: shows_that_it_copies(metrics_port), lambda: metrics(metrics_port), 20)
             # And then continues
             stack.resume("mirror")
@@ -149,7 +149,7 @@ def test_every_record_is_copied_once_by_jobs_that_stall_and_take_over(
 def workers(stack: Stack) -> list[int]:
     """The Python processes that copy, one per slot."""
     (pid,) = [one["pid"] for one in stack.status() if one["part"] == "mirror"]
-    found = [one for one in members(pid) if "pyspark.daemon" in command_line(one)]
+    found = [member for member in members(pid) if "pyspark.daemon" in command_line(member)]
     return [one for one in found if len(os.listdir(f"/proc/{one}/task")) > 3]
 
 
@@ -168,13 +168,13 @@ def test_stalled_task_is_taken_over_and_copies_nothing_when_it_continues(
             os.kill(worker, signal.SIGSTOP)
             wait_until(lambda: len(store.mirror_reports()) == 1, store.mirror_reports)
             # Then the other one copies its partitions too
-            print(f"behind a stalled task: {goes_on(stack, store, topic):.1f} s")
+            print(f"after a stalled task: {goes_on(stack, store, topic):.1f} s")
             # And when it continues it gets partitions from the driver, and not by itself
             os.kill(worker, signal.SIGCONT)
             wait_until(lambda: store.mirror_reports().keys() == slots, store.mirror_reports)
             time.sleep(3)
             print(f"afterwards: {goes_on(stack, store, topic):.1f} s")
-            assert {one.state for one in reports(store, topic).values()} == {"copying"}
+            assert {report.state for report in reports(store, topic).values()} == {"copying"}
     goes_on(stack, store, topic)
     assert_copied_once(stack, topic, writer)
 
@@ -196,8 +196,8 @@ def test_added_mirrors_and_partitions_are_copied_without_stopping_others(stack: 
         with Writer(stack, "new", 5):
             goes_on(stack, store, "new", 5)
         goes_on(stack, store, "new", 5)
-        assert {slot: one.job for slot, one in store.mirror_reports().items()} == {
-            slot: one.job for slot, one in before.items()
+        assert {slot: report.job for slot, report in store.mirror_reports().items()} == {
+            slot: report.job for slot, report in before.items()
         }
         assert "its task has ended" not in stack.logs("mirror")[said:]
     copied = Consumer({**client(stack, "west"), "group.id": "reads-new"})

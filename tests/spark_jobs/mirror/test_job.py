@@ -20,10 +20,10 @@ pytestmark = pytest.mark.long("spark_jobs/mirror")
 
 
 def stands_still(file: str, _settings: TaskSettings, slots: Iterator[Slot]) -> Iterator[TaskEnded]:
-    for one in slots:
+    for slot in slots:
         Path(file).write_text(str(os.getpid()))
         os.kill(os.getpid(), signal.SIGSTOP)
-        yield TaskEnded(one.slot, "it went on")
+        yield TaskEnded(slot.slot, "it went on")
 
 
 def test_stalled_task_is_cancelled_from_another_thread(

@@ -117,7 +117,7 @@ def test_new_partitions_are_added_missing_ones_dropped_and_others_left_alone() -
 
     assert copying.begun == {id_of(0): 1, id_of(1): 1, id_of(2): 1}
     assert copying.gone == [id_of(0)]
-    assert [one.partition for one in pair.report()] == [1, 2]
+    assert [report.partition for report in pair.report()] == [1, 2]
     pair.stop()
     pair.join()
 
@@ -221,7 +221,7 @@ def test_partition_taken_over_by_mistake_is_taken_back_once(
     copying.states[id_of(0)] = CopyStatus("stopped", None, None, TAKEN_OVER)
     copying.states[id_of(1)] = CopyStatus("stopped", None, None, "retention has overtaken the copy")
 
-    assert [one.state for one in pair.report()] == ["stopped", "stopped"]
+    assert [report.state for report in pair.report()] == ["stopped", "stopped"]
     list(pair.report())
     assert copying.begun == {id_of(0): 1, id_of(1): 1}
 
@@ -272,8 +272,8 @@ def test_a_cluster_that_is_away_is_the_reason_of_all_its_partitions() -> None:
 
     pair = CopyPair("east", "west", away, lambda _: True)
     pair.follow((SHARE,))
-    soon(lambda: {one.reason for one in pair.report()} == {"Cluster east: is away."})
+    soon(lambda: {report.reason for report in pair.report()} == {"Cluster east: is away."})
 
-    assert [one.state for one in pair.report()] == ["waiting", "waiting"]
+    assert [report.state for report in pair.report()] == ["waiting", "waiting"]
     pair.stop()
     pair.join()

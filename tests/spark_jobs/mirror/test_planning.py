@@ -20,11 +20,11 @@ def keys(topic: str, *numbers: int) -> list[tuple[str, int]]:
 
 def measured(slot: int, **bytes_s: int) -> MirrorReport:
     """:param bytes_s: `p0`, `p1` … of orders."""
-    told = [
+    reports = [
         PartitionReport(mirror=ORDERS.key, topic="orders", partition=int(name[1:]), state="copying", bytes_s=value)
         for name, value in bytes_s.items()
     ]
-    return MirrorReport(slot=slot, job="j", partitions=tuple(told))
+    return MirrorReport(slot=slot, job="j", partitions=tuple(reports))
 
 
 def test_partitions_are_copied_that_source_and_target_have() -> None:
@@ -36,31 +36,35 @@ def test_partitions_are_copied_that_source_and_target_have() -> None:
 def test_the_document_of_a_slot_has_all_that_its_task_needs_of_each_mirror() -> None:
     limited = ORDERS.changed(max_bytes_s=4_000)
 
-    found = shares([limited, BILLS], {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 3): 1, (BILLS.key, 1): 1})
+    mirror_shares = shares(
+        [limited, BILLS], {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 3): 1, (BILLS.key, 1): 1}
+    )
 
-    assert found.keys() == {0, 1}
-    assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[1]] == [
+    assert mirror_shares.keys() == {0, 1}
+    assert [(share.mirror, share.partitions, share.max_bytes_s) for share in mirror_shares[1]] == [
         (BILLS.key, (1,), None),
         (ORDERS.key, (0, 3), 2_666),
     ]
-    assert [(one.mirror, one.partitions, one.max_bytes_s) for one in found[0]] == [(ORDERS.key, (1,), 1_333)]
+    assert [(share.mirror, share.partitions, share.max_bytes_s) for share in mirror_shares[0]] == [
+        (ORDERS.key, (1,), 1_333)
+    ]
     id_ = CopyId("link-1", "orders", 1)
-    assert copies_of(found[0][0], found[0][0].partitions) == [
+    assert copies_of(mirror_shares[0][0], mirror_shares[0][0].partitions) == [
         CopyPartition(id_, ("switchyard-copies", log_partition(id_, 16)))
     ]
 
 
 def test_common_limit_is_split_by_partitions_and_never_exceeded() -> None:
     placed = {(ORDERS.key, 0): 1, (ORDERS.key, 1): 0, (ORDERS.key, 2): 1, (ORDERS.key, 3): 1, (BILLS.key, 0): 0}
-    found = shares([ORDERS, BILLS], placed | {(BILLS.key, 1): 0, (BILLS.key, 2): 1})
-    every = [share for its in found.values() for share in its]
+    mirror_shares = shares([ORDERS, BILLS], placed | {(BILLS.key, 1): 0, (BILLS.key, 2): 1})
+    every = [share for its in mirror_shares.values() for share in its]
 
-    of_slots = {slot: split(100_000, its, every) for slot, its in found.items()}
+    of_slots = {slot: split(100_000, its, every) for slot, its in mirror_shares.items()}
 
     assert of_slots == {0: 42_857, 1: 57_142}
-    of_mirrors = {share.mirror: split(of_slots[1], [share], found[1]) for share in found[1]}
+    of_mirrors = {share.mirror: split(of_slots[1], [share], mirror_shares[1]) for share in mirror_shares[1]}
     assert of_mirrors == {ORDERS.key: 42_856, BILLS.key: 14_285}
-    assert split(None, found[1], every) is None
+    assert split(None, mirror_shares[1], every) is None
 
 
 def test_partitions_are_spread_over_the_slots_whose_tasks_run_and_stay_there() -> None:
@@ -118,4 +122,4 @@ def test_report_is_bounded_and_starts_with_uncopied_partitions() -> None:
 
     assert (len(report.partitions), report.left_out) == (MAX_PARTITIONS, 1)
     assert report.partitions[0] == stopped
-    assert [one.lag_records for one in report.partitions[1:3]] == [MAX_PARTITIONS - 1, MAX_PARTITIONS - 2]
+    assert [partition.lag_records for partition in report.partitions[1:3]] == [MAX_PARTITIONS - 1, MAX_PARTITIONS - 2]

@@ -10,7 +10,7 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Document, Mirror
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.one_revision import begin
+from ha_core.operations.engine.one_revision import begin_single
 from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange, key_of
 from ha_core.store.paths import path_of
@@ -30,7 +30,9 @@ class Scene:
         self.store, self.admins = store, {name: Rules(name) for name in ("east", "west")}
         clusters = [Cluster(name=name, bootstrap="127.0.0.1:1") for name in self.admins]
         store.commit(
-            StateChange(change_id="seed", puts=tuple(clusters), expected={key_of(one): None for one in clusters})
+            StateChange(
+                change_id="seed", puts=tuple(clusters), expected={key_of(cluster): None for cluster in clusters}
+            )
         )
         self.west = self.admins["west"]
         opens: Callable[[str], object] = self.admins.__getitem__
@@ -88,7 +90,7 @@ def test_guard_is_left_while_an_operation_works_on_it(scene: Scene) -> None:
     # Given an operation that has ended a mirror, but not removed its guard yet
     scene.west.there = {*guards(["orders"])}
     with Environment(store=scene.store.client(), by="test", session_timeout_s=0.5) as environment:
-        journal = begin(environment, "unlink", "not needed", ["topic:orders"])
+        journal = begin_single(environment, "unlink", "not needed", ["topic:orders"])
         scene.look(0.0)
         assert scene.west.there == {*guards(["orders"])}
         # When the operation was given up without that

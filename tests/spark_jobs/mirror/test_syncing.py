@@ -109,14 +109,14 @@ def test_result_is_stored_and_written_again_only_when_it_changes(passes: Passes)
     with Syncing(store, opens, every_s=0.02) as syncing:
         syncing.follow([mirror()], EVEN)
         until(lambda: len(store.mirror_syncs()) == 2)
-        first = {one.key: one.at for one in store.mirror_syncs()}
+        first = {mirror_sync.key: mirror_sync.at for mirror_sync in store.mirror_syncs()}
         until(lambda: passes.count("west", "groups") >= 5)
-        assert {one.key: one.at for one in store.mirror_syncs()} == first
+        assert {mirror_sync.key: mirror_sync.at for mirror_sync in store.mirror_syncs()} == first
         # When the result changes
         passes.findings = (SyncFinding(what="offsets", about="group billing", reason="it has members in west"),)
-        until(lambda: any(one.findings for one in store.mirror_syncs()))
-        (told,) = [one for one in store.mirror_syncs() if one.findings]
-        assert (told.key, told.part) == ("east>west:groups", "groups")
+        until(lambda: any(mirror_sync.findings for mirror_sync in store.mirror_syncs()))
+        (sync,) = [mirror_sync for mirror_sync in store.mirror_syncs() if mirror_sync.findings]
+        assert (sync.key, sync.part) == ("east>west:groups", "groups")
 
 
 def test_a_cluster_that_cannot_be_opened_is_tried_again(passes: Passes) -> None:

@@ -77,7 +77,7 @@ def drawn(seed: int, parts: Iterable[str], seconds: float) -> tuple[Blow, ...]:
 
 def counted(blows: Iterable[Blow]) -> str:
     """Number of kills and stops of each part, in words."""
-    found = Counter(f"{one.does} {one.part}" for one in blows)
+    found = Counter(f"{blow.does} {blow.part}" for blow in blows)
     return ", ".join(f"{what} {often}x" for what, often in sorted(found.items()))
 
 

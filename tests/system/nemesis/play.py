@@ -138,14 +138,14 @@ class Play:
         if not self._step("start", ()):
             raise AssertionError(f"the operation was not created: {self.words[-1]}")
         for step, gap_s in zip(self.round.steps, self.round.gaps_s, strict=True):
-            strikes = [one for one in self.round.strikes if one.step == step]
-            with self._striking([one for one in strikes if one.before]):
+            strikes = [strike for strike in self.round.strikes if strike.step == step]
+            with self._striking([strike for strike in strikes if strike.before]):
                 time.sleep(gap_s)
-            if not self._step(step, [one for one in strikes if not one.before]):
+            if not self._step(step, [strike for strike in strikes if not strike.before]):
                 break
 
     def _step(self, step: str, strikes: list[Strike] | tuple[Strike, ...]) -> bool:
-        told = {
+        kinds = {
             "kind": self.round.kind,
             "operation": self.operation,
             "topic": self.topic,
@@ -154,7 +154,7 @@ class Play:
             "clock_s": str(self.round.clock_s),
             "users": f"user:{self._user(Bound.ORIGIN)}" if self._transactions else "",
         }
-        executor = self._executor = Executor.start(self.stack, step, told)
+        executor = self._executor = Executor.start(self.stack, step, kinds)
         assert executor.begun.wait(60)
         with self._striking(list(strikes)):
             try:
@@ -166,7 +166,7 @@ class Play:
 
     @contextlib.contextmanager
     def _striking(self, strikes: list[Strike]) -> Iterator[None]:
-        threads = [threading.Thread(target=self._strike, args=(one, self._executor)) for one in strikes]
+        threads = [threading.Thread(target=self._strike, args=(strike, self._executor)) for strike in strikes]
         for thread in threads:
             thread.start()
         try:
@@ -202,7 +202,7 @@ class Play:
     @contextlib.contextmanager
     def _halved(self) -> Iterator[None]:
         """Halting senders pause, and send the rest afterwards."""
-        pids = [self._writers[one.name].pid for one in self.round.writers if one.sends in HALVES]
+        pids = [self._writers[writer.name].pid for writer in self.round.writers if writer.sends in HALVES]
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
@@ -264,13 +264,13 @@ class Play:
         result = self.run.verdict(self.topic, complete=[self.topic])
         assert result.sound, str(result)
         assert result.acknowledged > 0
-        steady = [one for one in self.round.writers if one.sends in (Sends.PLAIN, Sends.IDEMPOTENT)]
+        steady = [writer for writer in self.round.writers if writer.sends in (Sends.PLAIN, Sends.IDEMPOTENT)]
         events = [
             event
             for name, known in history_of(self.run.clients).clients.items()
             for event in known
             if (isinstance(event, LibraryRemark) and event.fatal)
-            or (isinstance(event, Failed) and name in {one.name for one in steady})
+            or (isinstance(event, Failed) and name in {writer.name for writer in steady})
         ]
         assert events == []
         for cluster in self.stack.clusters:
@@ -279,7 +279,7 @@ class Play:
 
     @property
     def _transactions(self) -> bool:
-        return any(one.sends is Sends.TRANSACTIONAL for one in self.round.writers)
+        return any(writer.sends is Sends.TRANSACTIONAL for writer in self.round.writers)
 
     def _user(self, bound: Bound) -> str:
         return f"{self.topic}-{bound}"

@@ -107,7 +107,7 @@ class Round:
     """Seconds before each step."""
     strikes: tuple[Strike, ...]
     clock_s: float
-    """Seconds by which the executor's clock is ahead of all others, or behind them."""
+    """Seconds by which the executor's clock is ahead of all others; negative: it is late."""
 
     @property
     def steps(self) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def drawn(seed: int, gap_s: float = 4.0) -> Round:
         clock_s=chance.choice((0.0, 0.0, -60.0, 60.0, 3600.0)),
     )
     # Drawn last, so that older seeds keep their meaning.
-    return replace(found, strikes=tuple(_perhaps_between_halves(chance, one) for one in found.strikes))
+    return replace(found, strikes=tuple(_perhaps_between_halves(chance, strike) for strike in found.strikes))
 
 
 def _perhaps_between_halves(chance: random.Random, strike: Strike) -> Strike:
@@ -172,7 +172,7 @@ def _perhaps_between_halves(chance: random.Random, strike: Strike) -> Strike:
 
 def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:
     """None, one or two, on different parts. The executor is hit where clients may wait; half of the time they do."""
-    found: list[Strike] = []
+    strikes: list[Strike] = []
     for _ in range(chance.choice((0, 1, 1, 2))):
         hits = chance.choice((*Hits, Hits.EXECUTOR))
         does = chance.choice(tuple(Does))
@@ -187,6 +187,6 @@ def _strikes(chance: random.Random, steps: tuple[str, ...]) -> list[Strike]:
         fence = hits is Hits.EXECUTOR and chance.random() < 0.5
         lasts_s = chance.choice((SHORT_S, LONG_S))
         strike = Strike(does, hits, step, before, chance.uniform(0, 0.6), lasts_s, fence)
-        if all(one.hits is not hits for one in found):
-            found.append(strike)
-    return found
+        if all(one.hits is not hits for one in strikes):
+            strikes.append(strike)
+    return strikes

@@ -112,13 +112,13 @@ def test_every_acknowledged_record_is_in_the_copy_once_despite_kills_and_stops(
             barrage.carry_out()
         for several in writers.values():
             await_more(20, *several, timeout_s=PATIENCE_S)
-        behind = [goes_on(stack, store, topic, PARTITIONS, PATIENCE_S) for topic in topics]
+        catch_up_s = [goes_on(stack, store, topic, PARTITIONS, PATIENCE_S) for topic in topics]
         for several in writers.values():
             for writer in several:
                 writer.stop()
-        behind += [goes_on(stack, store, topic, PARTITIONS, PATIENCE_S) for topic in topics]
+        catch_up_s += [goes_on(stack, store, topic, PARTITIONS, PATIENCE_S) for topic in topics]
         # Then the copies have caught up, and have what their sources have
-        print(f"caught up after {', '.join(f'{one:.0f}' for one in behind)} s")
+        print(f"caught up after {', '.join(f'{one:.0f}' for one in catch_up_s)} s")
         for topic in topics:
             verified = switchyard(stack, "mirror", "verify", topic, "--to", "west", timeout_s=PATIENCE_S)
             assert verified["equal"], verified

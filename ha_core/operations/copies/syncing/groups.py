@@ -15,7 +15,7 @@ from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError
 from ha_core.kafka.groups import Committed
 from ha_core.model import KnownGroup
 from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
-from ha_core.plan.facts.clusters import Partition, is_live
+from ha_core.plan.facts.clusters import Partition, may_have_members
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.syncing import OffsetsDue, offsets_due, offsets_gone
 
@@ -31,7 +31,7 @@ class Memory:
 
     highest: dict[tuple[str, Partition], int] = field(default_factory=dict)
 
-    def take(self, group: str, committed: Mapping[Partition, int]) -> None:
+    def remember(self, group: str, committed: Mapping[Partition, int]) -> None:
         for key, offset in committed.items():
             self.highest[group, key] = max(offset, self.highest.get((group, key), -1))
 
@@ -64,13 +64,13 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
         states, commits, everything = _read(pair)
         known = pair.store.known(KnownGroup, pair.source.cluster.name, commits)
         for group, before in known.items():
-            memory.take(group, before.committed)
+            memory.remember(group, before.committed)
         if not pair.dry_run:
             renewed = _renew(pair, states, everything, known)
         _copy(pair, commits, memory)
         _name_shares(pair)
         for group, committed in commits.items():
-            memory.take(group, {key: offset for key, (offset, _) in committed.items()})
+            memory.remember(group, {key: offset for key, (offset, _) in committed.items()})
         memory.keep(commits, set(_delete(pair, commits, memory)))
     except KafkaAdminError as error:
         pair.add_finding("offsets", f"cluster {error.cluster}", str(error), stop=True)
@@ -91,14 +91,14 @@ def _read(pair: MirrorPair) -> tuple[dict[str, str], Commits, Commits]:
     return states, ours, {group: every[group] for group in ours}
 
 
-def _renew(pair: MirrorPair, states: Mapping[str, str], everything: Commits, known: Mapping[str, KnownGroup]) -> int:
+def _renew(pair: MirrorPair, states: Mapping[str, str], everything: Commits, groups: Mapping[str, KnownGroup]) -> int:
     source = pair.source.cluster.name
     changed = []
     for group, committed in everything.items():
         offsets: dict[str, dict[int, int]] = {}
         for (topic, partition), (offset, _) in committed.items():
             offsets.setdefault(topic, {})[partition] = offset
-        if group not in known or known[group].offsets != offsets:
+        if group not in groups or groups[group].offsets != offsets:
             changed.append(
                 KnownGroup(cluster=source, name=group, at=pair.at, state=states.get(group, ""), offsets=offsets)
             )
@@ -119,8 +119,8 @@ def _copy(pair: MirrorPair, commits: Commits, memory: Memory) -> None:
             pair.add_finding("offsets", about, why)
             continue
         found = offsets_due(committed, there[group], memory.of(group, committed), counts)
-        live = group in states and bool(states[group]) and is_live(states[group])
-        if live and (found.copy or found.ahead):
+        has_members = group in states and bool(states[group]) and may_have_members(states[group])
+        if has_members and (found.copy or found.ahead):
             pair.add_finding("offsets", about, f"it has members in {target.cluster.name} ({states[group]})")
             continue
         for (topic, partition), (ours, theirs) in found.ahead.items():
@@ -167,7 +167,7 @@ def _delete(pair: MirrorPair, commits: Commits, memory: Memory) -> Iterator[tupl
             pair.changed("offsets", about, text)
             continue
         why = pair.group_hold(group)
-        if not why and states.get(group) and is_live(states[group]):
+        if not why and states.get(group) and may_have_members(states[group]):
             why = f"it has members in {target.cluster.name} ({states[group]})"
         if not why:
             try:

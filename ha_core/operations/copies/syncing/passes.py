@@ -44,15 +44,15 @@ def sync(
     return sync_topics(pair) if part == "topics" else sync_groups(pair, memory)
 
 
-def keep(store: Store, found: Synced) -> MirrorSync:
+def keep(store: Store, synced: Synced) -> MirrorSync:
     """Store the result for a whole pair."""
-    document = as_document(found)
+    document = as_document(synced)
     store.keep_mirror_sync(document)
     return document
 
 
-def as_document(found: Synced) -> MirrorSync:
-    return MirrorSync.of(found.source, found.target, found.part, found.at, found.looked_at, found.findings)
+def as_document(synced: Synced) -> MirrorSync:
+    return MirrorSync.of(synced.source, synced.target, synced.part, synced.at, synced.looked_at, synced.findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class MirrorsSynced:
     @property
     def stops(self) -> tuple[SyncFinding, ...]:
         """Findings that wait for an operator."""
-        return tuple(one for part in self.parts for one in part.findings if one.stop)
+        return tuple(finding for part in self.parts for finding in part.findings if finding.stop)
 
     @property
     def changes(self) -> tuple[SyncChange, ...]:
-        return tuple(one for part in self.parts for one in part.changes)
+        return tuple(change for part in self.parts for change in part.changes)
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -80,8 +80,10 @@ class MirrorsSynced:
                     "to": part.target,
                     "part": part.part,
                     "looked_at": part.looked_at,
-                    "changes": [{"what": one.what, "about": one.about, "text": one.text} for one in part.changes],
-                    "findings": [one.model_dump() for one in part.findings],
+                    "changes": [
+                        {"what": change.what, "about": change.about, "text": change.text} for change in part.changes
+                    ],
+                    "findings": [finding.model_dump() for finding in part.findings],
                 }
                 for part in self.parts
             ],
@@ -99,34 +101,34 @@ def sync_mirrors(
     """
     view = environment.store.load()
     chosen = mirrors_by_route(view, topics, target)
-    found: list[Synced] = []
+    syncs: list[Synced] = []
     for (source, other), some in sorted(chosen.items()):
         clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
         for part in PARTS:
             names = [mirror.topic for mirror in some]
-            one = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
+            synced = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
             if not dry_run and not topics:
-                keep(environment.store, one)
-            found.append(one)
+                keep(environment.store, synced)
+            syncs.append(synced)
     if not topics:
-        found += _swept(environment, view, dry_run)
-    return MirrorsSynced(tuple(found), dry_run)
+        syncs += _swept(environment, view, dry_run)
+    return MirrorsSynced(tuple(syncs), dry_run)
 
 
 def _swept(environment: Environment, view: View, dry_run: bool) -> Iterator[Synced]:
     """Removed guards, and clusters whose guards are not known."""
-    asked = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
-    there = answering(environment, [view.clusters[name] for name in asked])
-    for name in asked:
+    reachable = [cluster.name for cluster in view.clusters.values() if cluster.masked is None]
+    there = answering(environment, [view.clusters[name] for name in reachable])
+    for name in reachable:
         if name not in there:
             yield _unknown(environment, name, "it does not answer now. Run it again when it does")
             continue
         try:
-            one = sweep(environment.store, there[name], environment.now(), dry_run)
+            synced = sweep(environment.store, there[name], environment.now(), dry_run)
         except KafkaAdminError as error:
-            one = _unknown(environment, name, str(error))
-        if one.changes or one.findings:
-            yield one
+            synced = _unknown(environment, name, str(error))
+        if synced.changes or synced.findings:
+            yield synced
 
 
 def _unknown(environment: Environment, cluster: str, why: str) -> Synced:

@@ -115,19 +115,19 @@ def _without_left_behind(pair: MirrorPair) -> tuple[Rules, Rules]:
 
     :raises KafkaAdminError: one of them cannot be asked.
     """
-    found: list[Rules] = []
+    topic_acls: list[Rules] = []
     failed: KafkaAdminError | None = None
     for admin in (pair.target, pair.source):
         pair.restart_age()
         try:
             rules = admin.access_rules()
             _take_left_behind(pair, admin, rules)
-            found.append(rules)
+            topic_acls.append(rules)
         except KafkaAdminError as error:
             failed = failed or error
     if failed is not None:
         raise failed
-    there, here = found
+    there, here = topic_acls
     return here, there
 
 
@@ -159,7 +159,7 @@ def _guard(
     if not pair.copies:  # a super user must not lock out the account that the job has spared
         spared = {one.rule.name for one in placed(there, missing) if one.rule.principal != EVERYBODY}
         missing = [topic for topic in missing if topic not in spared]
-        guarded += [topic for topic in sorted(spared) if writers_of(here, there, topic).closed]
+        guarded += [topic for topic in sorted(spared) if writers_of(here, there, topic).one_writer]
     try:
         if not pair.dry_run and (missing or (guarded and pair.copies)):
             if not target.bypasses_rules():
@@ -199,7 +199,7 @@ def _guard_by_name(
         pair.add_finding("rights", f"cluster {name}", text)
         guarded, missing = (), [*guarded, *missing]
     found = {topic: writers_of(here, there, topic) for topic in missing}
-    closed = {topic for topic, one in found.items() if one.closed}
+    closed = {topic for topic, one in found.items() if one.one_writer}
     if pair.copies:
         closed &= target.writable(closed)  # guards of an earlier account may deny the present one
         closed |= _spare(pair, {topic: one for topic, one in found.items() if topic not in closed})
@@ -260,12 +260,12 @@ def _spare(pair: MirrorPair, found: Mapping[str, Writers]) -> set[str]:
             "of the account there"
         )
         pair.add_finding("rights", f"cluster {name}", text)
-    closed = spared.keys() - locked_out
+    freed = spared.keys() - locked_out
     for one in wanted:
-        if one.rule.name in closed:
+        if one.rule.name in freed:
             text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
             pair.changed("rights", f"topic {one.rule.name}", text)
-    return closed
+    return freed
 
 
 def _bring(
@@ -296,7 +296,7 @@ def _bring(
 def _locking_out(pair: MirrorPair, there: frozenset[TopicAcl], missing: frozenset[TopicAcl]) -> frozenset[TopicAcl]:
     """ACLs that would lock out an ordinary account that copies: it writes to a topic without any ACL because
     `allow.everyone.if.no.acl.found` allows all, which ends with the first one."""
-    bare = {rule.name for rule in missing if not any(covers(one, rule.name) for one in there)}
+    bare = {rule.name for rule in missing if not any(covers(topic_acl, rule.name) for topic_acl in there)}
     if not bare or pair.dry_run or pair.target.bypasses_rules():
         return frozenset()
     text = (

@@ -100,15 +100,15 @@ Keyless = Callable[[Mirror, Settings, int], bool]
 def _by_reports(pair: MirrorPair) -> Keyless:
     """A copy accepts records without a key from its link, or from a copier's report of a refused one, until it is
     level: a compacted source accepts no new ones."""
-    reports = [one for report in pair.store.mirror_reports().values() for one in report.partitions]
+    reports = [partition for report in pair.store.mirror_reports().values() for partition in report.partitions]
 
     def keyless(mirror: Mirror, there: Settings, partitions: int) -> bool:
-        reported = [one for one in reports if one.mirror == mirror.key]
-        if any(KEYLESS in one.reason for one in reported):
+        reported = [report for report in reports if report.mirror == mirror.key]
+        if any(KEYLESS in report.reason for report in reported):
             return True
-        level = {one.partition for one in reported if one.state == "copying" and one.lag_ms is not None}
-        behind = any(one.lag_ms is None or one.lag_ms > LEVEL_MS for one in reported)
-        return keeps_all(there) and (behind or len(level) < partitions)
+        level = {report.partition for report in reported if report.state == "copying" and report.lag_ms is not None}
+        lagging = any(report.lag_ms is None or report.lag_ms > LEVEL_MS for report in reported)
+        return keeps_all(there) and (lagging or len(level) < partitions)
 
     return keyless
 
@@ -225,7 +225,7 @@ def become_writers(
     :param mirrors: topic → its mirror.
     :raises KafkaAdminError: the target cannot be asked.
     """
-    due = writer_settings_due(target, sources, {name: one.settings_left_alone for name, one in mirrors.items()})
+    due = writer_settings_due(target, sources, {name: mirror.settings_left_alone for name, mirror in mirrors.items()})
     return alter(target, due, still_ours)
 
 

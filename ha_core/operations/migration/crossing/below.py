@@ -15,7 +15,7 @@ from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.model import MigrateOperation, Topic
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.revisions import by_topic
+from ha_core.operations.engine.revisions import nested_by_topic
 from ha_core.operations.migration.crossing.ends import CrossingProgress
 from ha_core.plan.facts.clusters import Partition, ProducerFacts
 from ha_core.plan.facts.verdict import listed
@@ -38,28 +38,28 @@ def read_below(origin: Admin, cuts: Mapping[Partition, int]) -> Below:
 
     :raises StepFailedError: leaders changed at each attempt.
     """
-    found: Below = {}
+    facts: Below = {}
     left = list(cuts)
     for _ in range(ATTEMPTS):
         if not left:
-            return found
+            return facts
         before = origin.ends(left)
         try:
-            known = origin.producers(left)
+            producer_facts = origin.producers(left)
         except UnsupportedByClusterError:
             return dict.fromkeys(cuts)
         ends = origin.ends(left)
         surplus = origin.surplus({key: (cuts[key], ends[key].log_end) for key in left}, timeout_s=READ_S)
         after = origin.ends(left)
         same = [key for key in left if before[key].leader_epoch == after[key].leader_epoch]
-        found |= {key: below_cut(known[key], surplus[key]) for key in same}
-        left = [key for key in cuts if key not in found]
+        facts |= {key: below_cut(producer_facts[key], surplus[key]) for key in same}
+        left = [key for key in cuts if key not in facts]
     if left:
         named = listed(f"{topic}-{partition}" for topic, partition in left)
         raise StepFailedError(
             f"The leaders of {named} changed while they listed their producers. Try again: nothing is lost."
         )
-    return found
+    return facts
 
 
 def physical_cuts(topics: Mapping[str, Topic], names: Collection[str]) -> dict[Partition, int]:
@@ -80,8 +80,11 @@ def keep_below(journal: Journal[MigrateOperation], topics: Mapping[str, Topic], 
         return
     cuts = {key: cut for key, cut in physical_cuts(topics, {name for name, _ in unread}).items() if key in unread}
     kept = kept_below(journal) | read_below(journal.origin, cuts)
-    below = by_topic(
-        {key: None if known is None else tuple(astuple(one)[:4] for one in known) for key, known in kept.items()}
+    below = nested_by_topic(
+        {
+            key: None if facts is None else tuple(astuple(producer_facts)[:4] for producer_facts in facts)
+            for key, facts in kept.items()
+        }
     )
     if len(json.dumps(below)) > MAX_KEPT_BYTES:
         journal.note(below_is_full=True)
@@ -96,12 +99,12 @@ def unread_below(operation: MigrateOperation, progress: CrossingProgress) -> set
         return set()
     kept = operation.evidence.below
     return {
-        (one.topic, one.partition)
-        for one in progress.partitions
-        if progress.stages[one.topic] == "open"
-        and one.topic not in progress.ready
-        and one.reached
-        and one.partition not in kept.get(one.topic, {})
+        (partition.topic, partition.partition)
+        for partition in progress.partitions
+        if progress.stages[partition.topic] == "open"
+        and partition.topic not in progress.ready
+        and partition.reached
+        and partition.partition not in kept.get(partition.topic, {})
     }
 
 

@@ -122,7 +122,7 @@ def from_summary(path: Path, cluster: str) -> Rates:
     try:
         document = json.loads(path.read_text())
         rows: list[dict[str, Any]] = document["partitions"]
-        known = {
+        rates = {
             (str(row["topic"]), int(row["partition"])): _recorded(row)
             for row in rows
             if row.get("cluster") == cluster and row.get("how") != "default"
@@ -134,7 +134,7 @@ def from_summary(path: Path, cluster: str) -> Rates:
         ) from error
     chance = document.get("chance")
     stated = f", passed too early with a chance of {chance:g}" if isinstance(chance, int | float) else ""
-    return Rates(known, f"the recorded history in {path.name}{stated}")
+    return Rates(rates, f"the recorded history in {path.name}{stated}")
 
 
 def _recorded(row: Mapping[str, Any]) -> Rate:

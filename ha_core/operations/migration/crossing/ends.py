@@ -43,7 +43,7 @@ class EndsOfBoth:
     @property
     def replicated(self) -> dict[Partition, PartitionEnds]:
         """With the origin's records that no leader change can remove."""
-        return {key: PartitionEnds(self.target[key].log_end, one.high_watermark) for key, one in self.origin.items()}
+        return {key: PartitionEnds(self.target[key].log_end, ends.high_watermark) for key, ends in self.origin.items()}
 
 
 def read_sides(
@@ -129,12 +129,14 @@ class CrossingProgress:
 
     @property
     def reached(self) -> int:
-        return sum(one.reached for one in self.partitions)
+        return sum(partition.reached for partition in self.partitions)
 
     @property
     def at(self) -> tuple[object, ...]:
         """Equal as long as no log and no stage has changed."""
-        return *self.stages.items(), *((one.topic, one.partition, one.end, one.cut) for one in self.partitions)
+        return *self.stages.items(), *(
+            (partition.topic, partition.partition, partition.end, partition.cut) for partition in self.partitions
+        )
 
     @property
     def ready(self) -> tuple[str, ...]:
@@ -146,7 +148,7 @@ class CrossingProgress:
     def words(self) -> str:
         """One line for people."""
         text = f"{self.reached} of {len(self.partitions)} partitions have reached their cuts"
-        if done := sum(one == "settled" for one in self.stages.values()):
+        if done := sum(stage == "settled" for stage in self.stages.values()):
             text += f", {done} of {len(self.stages)} topics have crossed over"
         missing = sorted((row for row in self.partitions if not row.reached), key=lambda row: -row.missing)
         if missing:
@@ -192,16 +194,16 @@ def _rows(
     topics: Iterable[Topic],
     ends: Mapping[Partition, PartitionEnds],
 ) -> Iterable[PartitionProgress]:
-    known = operation.evidence
-    open_s = environment.age_s(known.opened) if known.opened is not None else 0.0
+    evidence = operation.evidence
+    open_s = environment.age_s(evidence.opened) if evidence.opened is not None else 0.0
     for topic in topics:
         for partition, _, target in crossings(topic):
             log_end = ends[topic.name, partition].origin
             assert log_end is not None
             end = client_end(topic, partition, log_end)
-            planned = known.rates.get(topic.name, {}).get(partition, 0.0)
-            rate, source = known.expected.get(topic.name, {}).get(partition, planned), "as planned"
-            begun = known.opened_at.get(topic.name, {}).get(partition)
+            planned = evidence.rates.get(topic.name, {}).get(partition, 0.0)
+            rate, source = evidence.expected.get(topic.name, {}).get(partition, planned), "as planned"
+            begun = evidence.opened_at.get(topic.name, {}).get(partition)
             if begun is not None and open_s >= MIN_MEASURED_S:
                 rate, source = max(0.0, end - begun) / open_s, "measured since it was opened"
             yield PartitionProgress(topic.name, partition, end, target.start, rate, source if rate else "")

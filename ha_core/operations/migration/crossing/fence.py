@@ -23,7 +23,7 @@ from ha_core.operations.engine.cluster_admins import DYING_S
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import AnyStep, Effect, Effects, patiently
-from ha_core.operations.engine.revisions import Touched, bounded, by_topic, commit_now
+from ha_core.operations.engine.revisions import Touched, bounded, commit_now, nested_by_topic
 from ha_core.operations.migration.crossing.below import kept_below, physical_cuts, read_below, without_below
 from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients, read_ends
 from ha_core.operations.move.fenced_reads import quiet_ends, require_unmoved
@@ -71,7 +71,7 @@ class CrossingEnd:
     def origin_detail(self, clients: Mapping[Partition, int]) -> dict[str, Any]:
         """Detail about the origin: its `clients`' ends, partitions with unknown last sequences, and those that
         remain."""
-        unknown = [f"{name}-{partition}" for (name, partition), found in self.below.items() if found is None]
+        unknown = [f"{name}-{partition}" for (name, partition), facts in self.below.items() if facts is None]
         known = self.journal.operation.evidence.remaining
         remaining = {name: new for name, new in known.items() if name in self.names}
         more = {"remaining_in_origin": remaining} if remaining else {}
@@ -193,7 +193,7 @@ class EndWithoutOrigin(FencedEnd[PartWithoutOrigin]):
 
     def written(self) -> None:
         target, before = self.journal.target, self.target_ends
-        self.target_ends = {key: found.log_end for key, found in target.ends(list(self.sides)).items()}
+        self.target_ends = {key: ends.log_end for key, ends in target.ends(list(self.sides)).items()}
         regions = {key: (before[key], end) for key, end in self.target_ends.items() if end > before[key]}
         for key, more in (target.surplus(regions, timeout_s=READ_S) if regions else {}).items():
             had = self.surplus.get(key, Surplus())
@@ -214,7 +214,7 @@ class EndWithoutOrigin(FencedEnd[PartWithoutOrigin]):
         for name, partition in self.sides:
             *_, last, now = topics[name].partitions[partition]
             ends[name, partition] = [last.known_end or last.start, now.start]
-        detail = {"without": self.origin, "unread": self.unread, "known_end_and_cut": by_topic(ends)}
+        detail = {"without": self.origin, "unread": self.unread, "known_end_and_cut": nested_by_topic(ends)}
         becomes = "skipped" if self.unread == "skip" else "waited for"
         return detail, f"records below the cuts that only {self.origin} held are {becomes} until it returns"
 

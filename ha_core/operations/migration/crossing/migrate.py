@@ -100,7 +100,7 @@ class Migrate(MoveKind):
 
     def _advance(self, journal: Journal[MigrateOperation], at_once: Callable[[], bool]) -> None:
         effects = CrossingSteps(journal, "interrupted on the way back")
-        self.take(effects, plan(effects.look, at_once))
+        self.perform_steps(effects, plan(effects.look, at_once))
 
     def look(self, environment: Environment, operation: MigrateOperation) -> OperationLook:
         """There is something to do after an interruption, at a cut that was reached, or at a deadline."""

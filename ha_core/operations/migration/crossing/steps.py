@@ -95,7 +95,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
         names = self.at("before")
         with self.journal.step("propose") as seen:
             sides = read_sides(self.environment, self.journal.operation, names, LEADERS_S)
-            self.replicated = {key: one.high_watermark for key, one in sides.origin.items()}
+            self.replicated = {key: ends.high_watermark for key, ends in sides.origin.items()}
             seen.update(self._publish(names, sides, first_cuts(self.journal, sides)))
 
     def serve(self) -> None:
@@ -159,7 +159,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
 
         :raises StepFailedError: the fence is lifted, and the crossing continues as before.
         """
-        self.environment.say("partitions that have not reached their cut are cut at their log end now, behind a fence")
+        self.environment.say("partitions that have not reached their cut are cut at their log end now, under a fence")
         operation, topics = self.look()
         progress = progress_of(self.environment, operation, topics)
         if progress.went_back:
@@ -265,6 +265,6 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
             end.read_below(end.cuts)
             end.write("settle", partial(settle_change, counts=counts), sides.replicated)
             journal.update(revision=end.revision)
-            clients = as_clients(end.before, {key: one.high_watermark for key, one in sides.origin.items()})
-            seen.update(end.detail(), producers=sum(len(found or ()) for found in end.below.values()))
+            clients = as_clients(end.before, {key: ends.high_watermark for key, ends in sides.origin.items()})
+            seen.update(end.detail(), producers=sum(len(facts or ()) for facts in end.below.values()))
             seen.update(end.origin_detail(clients))
