@@ -4,8 +4,6 @@ Checks the commits of HEAD that are not on BASE's first parents (default: `origi
 and in a checkout without either branch, there are none.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

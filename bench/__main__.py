@@ -1,7 +1,5 @@
 """`python -m bench [NAME…] [--quick] [--json FILE] [--seed N]`."""
 
-from __future__ import annotations
-
 import argparse
 import json
 import os

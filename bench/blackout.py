@@ -1,7 +1,5 @@
 """Standstill of each client in planned moves there and back under load."""
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """Copiers of a topic from one cluster to another, each in its own session, so that all its CPU time is counted."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Growth of a copy and its CPU time, measured from outside, in one way for all copiers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """CPU time and memory of processes, from the kernel."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from pathlib import Path

@@ -4,8 +4,6 @@ The states are written to the store as documents, and each topic stays in one of
 the middle two in order, and stays in `above the cut` for about a second, until it is settled.
 """
 
-from __future__ import annotations
-
 import contextlib
 
 from bench.figures import BenchOutcome

@@ -1,7 +1,5 @@
 """Time from the commit of a binding or a fence until every gateway enforces it."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Results of benchmarks, and their arithmetic. Pure."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Fills a topic faster than a client does, by appending a client's batches again and again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import chain, repeat, zip_longest
 from typing import Any

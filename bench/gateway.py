@@ -6,8 +6,6 @@ are direct and through the gateway, to a topic that never moved and to one that 
 the gateway ends.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Sequence

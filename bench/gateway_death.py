@@ -4,8 +4,6 @@ A move waits for the dead gateway until its session expires (6 s in the stack), 
 then. Anything longer is due to the gateways and the clients: how long a dead address is shown, and clients' timers.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import subprocess

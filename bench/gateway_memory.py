@@ -1,7 +1,5 @@
 """Memory of a gateway: at start, per idle client connection without and with TLS, and per mapped partition."""
 
-from __future__ import annotations
-
 import contextlib
 import tempfile
 import time

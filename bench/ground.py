@@ -1,7 +1,5 @@
 """Shared by benchmarks: their size, a stack, topics, moves, and load in a separate process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

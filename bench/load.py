@@ -5,8 +5,6 @@ All but `copy` and `requests` use confluent-kafka; `copy` and `stamp` run until 
 The last line of the output is the answer as JSON. Times are seconds on the monotonic clock.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import select

@@ -1,7 +1,5 @@
 """The largest request of each API that a gateway accepts: half of the names in it are called own, half are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.model.access import AccessRule, access_rule

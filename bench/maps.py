@@ -4,8 +4,6 @@ Ten thousand in one revision, and fifty thousand in as few as ZooKeeper's limit 
 Partitions have different ends, as in a fleet: maps are stored compressed, and repeated ones would take no space.
 """
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ Measured from outside, in one way for all: growth of the copy, CPU time of all t
 records when a consumer of the copy gets them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -3,8 +3,6 @@
 Switchyard. It follows from the number in the group's first record.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator, Mapping

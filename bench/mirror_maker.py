@@ -4,8 +4,6 @@ Its jars are those of the stack's newest Kafka, so nothing is fetched for it. Ea
 its copy, offsets and syncs are separate from those of earlier starts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Memory of a task that copies thousands of partitions, while its target stops and the source has more."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from pathlib import Path

@@ -4,8 +4,6 @@ A forced switch is timed from its trigger, by the command or by Airflow, to the 
 cluster. The clients are those of `blackout`; none is restarted.
 """
 
-from __future__ import annotations
-
 import random
 import tempfile
 import time

@@ -3,8 +3,6 @@
 `python -m bench.paper_broker TOPICS`: prints its port, and moves the first topic's leader for each line on stdin.
 """
 
-from __future__ import annotations
-
 import asyncio
 import struct
 import sys

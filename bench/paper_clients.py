@@ -5,8 +5,6 @@ that many connections request METADATA of all topics at once; each API name send
 node, on its own connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -5,8 +5,6 @@ are cold between real ones. Memory is taken after all loads, of the process and 
 fleet has a helper process that takes over operations without an executor.
 """
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Time from a change on the platform until every gateway enforces it; and the size of many users and rules."""
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import os

@@ -1,7 +1,5 @@
 """Probes that reveal the state of a gateway: a fence by refused produce, a binding by the coordinator."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Cost of throttling per request, and throughput of throttled clients compared with their quota."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Mapping

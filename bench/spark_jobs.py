@@ -4,8 +4,6 @@ With many partitions the brokers are synthetic: Spark, the rows, the rules and t
 real clusters.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

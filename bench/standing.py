@@ -7,8 +7,6 @@ it. The CPU time of the loop's thread excludes them: it is the delay that a long
 connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

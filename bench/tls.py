@@ -1,7 +1,5 @@
 """TLS to clients, terminated by a gateway, haproxy, nginx and the broker itself: CPU per GB, and handshakes."""
 
-from __future__ import annotations
-
 import tempfile
 import time
 from concurrent.futures import ThreadPoolExecutor

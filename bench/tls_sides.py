@@ -4,8 +4,6 @@ The broker has a plaintext listener for each proxy, which advertises the proxy's
 each, like a gateway, and otherwise their defaults.
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import time

@@ -3,8 +3,6 @@
 The health check of every container with HTTP: the images have no curl.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from urllib.request import ProxyHandler, build_opener

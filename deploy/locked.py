@@ -4,8 +4,6 @@ An image gets only the packages that its process imports, at the locked versions
 dependencies; `pip --require-hashes` refuses the result if a package is missing.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Collection

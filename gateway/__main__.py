@@ -1,7 +1,5 @@
 """`python -m gateway --config FILE [--check]`."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import logging

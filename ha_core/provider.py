@@ -1,7 +1,5 @@
 """Connection types and their forms, for Airflow."""
 
-from __future__ import annotations
-
 from typing import Any
 
 

@@ -6,8 +6,6 @@ authenticate callers of a plugin's app: without the dependency below it would an
 Every process of Airflow executes this file, that of each task too, so the app is built at its first call.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from airflow.plugins_manager import AirflowPlugin

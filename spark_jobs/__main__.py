@@ -1,7 +1,5 @@
 """`spark-submit spark_jobs/__main__.py JOB …`, or `python -m spark_jobs JOB …` for Spark on this machine."""
 
-from __future__ import annotations
-
 import sys
 
 if __name__ == "__main__":

@@ -3,8 +3,6 @@
 `ha_core.plan.migration.aging` has the rules and their inputs.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial

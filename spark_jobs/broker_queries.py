@@ -6,8 +6,6 @@ of at most `PARTITIONS_PER_REQUEST` partitions; so a broker has as many connecti
 and a refused topic or group is separated from its neighbours by halving the request.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

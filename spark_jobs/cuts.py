@@ -13,8 +13,6 @@ ceil(u·T) - ceil(rate·T). docs/design/spark-jobs.md says why each of these hol
 - `default`: no window: the configured rate, which `migrate --rates` does not get; it reads the ends itself instead.
 """
 
-from __future__ import annotations
-
 import math
 from typing import Literal, NamedTuple
 

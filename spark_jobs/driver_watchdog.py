@@ -4,8 +4,6 @@ A call into its Java process blocks silently while that process hangs. So one th
 answer, or an error when there is none for too long.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -4,8 +4,6 @@ Each run adds to the history, and renews the *last known* rows: for a completely
 others the newest of this and earlier runs.
 """
 
-from __future__ import annotations
-
 from pyspark.sql import DataFrame, Window, functions
 
 from spark_jobs.broker_queries import ToList, read_commits, read_topics

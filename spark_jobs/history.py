@@ -12,8 +12,6 @@ twice: key and `read_at_ms` identify it.
 Days from which rates are taken are not thinned: there every read counts as one window.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from datetime import UTC, datetime

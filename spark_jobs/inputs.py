@@ -4,8 +4,6 @@ They come from ZooKeeper, or from a JSON file with the documents as they are sto
 "topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "mirrors": [Mirror…], "homes": {group: [cluster…]}}`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Annotated, NamedTuple

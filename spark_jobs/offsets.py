@@ -5,8 +5,6 @@ used, and cuts are higher by what may have been appended since. Rates and cuts n
 from producers' clocks.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from fnmatch import translate

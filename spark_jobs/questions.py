@@ -1,7 +1,5 @@
 """The queries of `broker_queries` as DataFrames: spread over `Reach.parallel` tasks, run once, and stored."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Collection, Iterator
 from functools import partial, reduce

@@ -1,7 +1,5 @@
 """Results of a job: a small JSON summary that DAGs read, and a table for people."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ No Spark setting is made here, not even the application's name: in code it would
 operator. So executors are told from outside where to find this project (`docs/deploying.md`).
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

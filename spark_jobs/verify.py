@@ -4,8 +4,6 @@
 so records pass through nothing else, and none of them is written down.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack

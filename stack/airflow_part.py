@@ -3,8 +3,6 @@
 `airflow standalone` is not used: ended by SIGTERM, it leaves its children running, and its parts have no names to kill.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """From a request to the parts of a stack: ports, passwords, jars, and the document that describes it all."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

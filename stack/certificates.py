@@ -1,7 +1,5 @@
 """A certificate authority of a stack or a test, and its certificates: PEM files, keys readable by their owner only."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from collections.abc import Collection

@@ -5,8 +5,6 @@ archive of its own classes. An archive is made once per machine, by starting and
 Java compares it with its own build and with the jars, and ignores it if they differ.
 """
 
-from __future__ import annotations
-
 import fcntl
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """`switchyard stack …`: real parts on this machine, for people, demo, tests and benchmarks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Commands to a stack's supervisor: JSON lines over a unix socket in its folder."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """The stack's one error for people."""
 
-from __future__ import annotations
-
 
 class StackError(Exception):
     """An error that an operator can act on; its text names the thing, the value and the way out."""

@@ -1,7 +1,5 @@
 """Processes that a part has started, and that can be given faults under their own names."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One gateway of the stack."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections.abc import Mapping

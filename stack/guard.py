@@ -1,7 +1,5 @@
 """The process above the supervisor: however the supervisor ends, no process of its stack survives."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

@@ -1,7 +1,5 @@
 """A stack for tests and benchmarks, as a context manager over the command's code."""
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Callable, Mapping

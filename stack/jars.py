@@ -4,8 +4,6 @@ A lock file names every module of one version. Ivy (from pyspark's jars) fetches
 each file is compared with the lock. A folder with its marker was verified when it was made and is used as it is.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

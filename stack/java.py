@@ -1,7 +1,5 @@
 """The Java that runs ZooKeeper, Kafka and the download of its jars."""
 
-from __future__ import annotations
-
 import os
 import re
 import tempfile

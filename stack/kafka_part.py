@@ -1,7 +1,5 @@
 """One Kafka broker, which is a controller too (KRaft), in a cluster of one or several."""
 
-from __future__ import annotations
-
 import base64
 import os
 import signal

@@ -1,7 +1,5 @@
 """Start a stack's supervisor, follow it until the stack is ready, and end stacks."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

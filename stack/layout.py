@@ -1,7 +1,5 @@
 """Paths: the machine's cache and one stack's folder."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The Spark job that copies mirrors: on this machine (`local[*]`), or on the stack's master."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The supervisor's interface to a part, and functions shared by all parts."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

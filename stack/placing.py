@@ -1,7 +1,5 @@
 """Client ids that lead clients of this machine to a chosen gateway: gateways are chosen by client id."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from itertools import count
 

@@ -1,7 +1,5 @@
 """The platform of a stack: `switchyard platform serve` over an SQLite file, with the stack's users in it."""
 
-from __future__ import annotations
-
 import secrets
 import signal
 import sys

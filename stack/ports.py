@@ -7,8 +7,6 @@ Blocks are used in turn, so that the ports of an ended stack rest for long. Othe
 would find the next one there, and its METADATA requests would create its topics on brokers with auto-creation.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

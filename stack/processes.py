@@ -5,8 +5,6 @@ Three nets hold every process: the guard adopts orphans of its descendants and k
 recorded sessions. A part leads its own session, so its workers are found even after its death.
 """
 
-from __future__ import annotations
-
 import contextlib
 import ctypes
 import os

@@ -1,7 +1,5 @@
 """The running stacks of this machine and user, from which commands without `--dir` take the newest."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

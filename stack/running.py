@@ -1,7 +1,5 @@
 """A running part: its process, its state, and its faults."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -5,8 +5,6 @@ Spark 4 starts every JVM with `--add-modules=jdk.incubator.vector`, a module tha
 that drops this argument.
 """
 
-from __future__ import annotations
-
 import os
 import shlex
 import sys

@@ -1,7 +1,5 @@
 """A Spark standalone master, one worker with one core (two with the mirror), and optionally a Spark Connect server."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Mapping
 from dataclasses import dataclass

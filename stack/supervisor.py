@@ -4,8 +4,6 @@ It reads DIR/request.json, reports progress as JSON lines on stdout, and reads s
 stream ends the stack, unless the starter has written `detach`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

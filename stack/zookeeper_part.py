@@ -1,7 +1,5 @@
 """ZooKeeper, from pyspark's jars."""
 
-from __future__ import annotations
-
 import os
 import signal
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ names tests that needed a second try, so that they are not taken for sound. A te
 a record that was lost once is lost. Nor do more than `MAX_AGAIN` tests: so many failures have a cause.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

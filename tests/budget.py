@@ -7,8 +7,6 @@ A file's marker has the paths that it guards: `pytest.mark.long("gateway/session
 in their paths follow in an order that differs from day to day, so that a deadline never leaves out the same ones.
 """
 
-from __future__ import annotations
-
 import random
 import subprocess
 import time

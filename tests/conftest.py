@@ -1,7 +1,5 @@
 """Shared by all tests."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, settings
 

@@ -1,7 +1,5 @@
 """The second try of a whole run: for few tests, and never if records were lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The design's arrows: allowed imports between parts, and parts without clock and network."""
 
-from __future__ import annotations
-
 import ast
 import sys
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A run with a deadline: its order, its end, and its summary."""
 
-from __future__ import annotations
-
 import subprocess
 import time
 from pathlib import Path

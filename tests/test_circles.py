@@ -3,8 +3,6 @@
 Every import inside a function has a reason.
 """
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter

@@ -1,7 +1,5 @@
 """Chapters of the design: listed on its page, short, with invariant and drawing; the files that they name exist."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page on adding one more of a kind lists exactly the places to change."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

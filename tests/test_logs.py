@@ -1,7 +1,5 @@
 """Log lines name users, groups and client ids, which are any text: one formatter makes each record one line."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The check of commit subjects that `make lint` makes."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

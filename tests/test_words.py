@@ -3,8 +3,6 @@
 `docs/words.md` has the words; CONTRIBUTING, "English", has the rules.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import re

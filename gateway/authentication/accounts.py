@@ -5,8 +5,6 @@ password is checked against that one, too (`Phantoms`). All wrong passwords take
 where every password is stored in plain text, else beside the loop, also for users with a plain-text password.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets

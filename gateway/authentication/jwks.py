@@ -9,8 +9,6 @@ pause after an unknown key id begins with a successful read only, and keys that 
 is away: then every login waits for its own request. It reads no file either.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import logging

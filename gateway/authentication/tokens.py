@@ -5,8 +5,6 @@ never the token's choice, each takes keys of its own type only, and neither a ke
 from the token.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from base64 import urlsafe_b64decode

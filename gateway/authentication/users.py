@@ -1,8 +1,6 @@
 """The users file: YAML, `{user: password}`, or `{user: {SCRAM-SHA-512: "salt=…,stored_key=…,…"}}` with a key in Kafka's
 format, as `switchyard users entry` writes it. PLAIN works with keys as well."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

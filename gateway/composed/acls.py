@@ -4,8 +4,6 @@ The platform's rules are changed there; a gateway reports the rules in force her
 see the gateway's service account, so their rules apply to clients that connect to the cluster directly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from enum import IntEnum
 from typing import TypeVar

@@ -1,7 +1,5 @@
 """The gateway's own questions to clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar

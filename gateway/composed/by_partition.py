@@ -4,8 +4,6 @@ LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH, DELETE_RECORDS and DESCRIBE_PRODUCERS sha
 about the logs of single partitions: all such questions to one broker at one time are one LIST_OFFSETS.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar

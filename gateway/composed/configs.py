@@ -1,7 +1,5 @@
 """DESCRIBE_CONFIGS, ALTER_CONFIGS and INCREMENTAL_ALTER_CONFIGS: topics by their cluster, brokers by their node id."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple

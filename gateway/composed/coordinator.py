@@ -1,7 +1,5 @@
 """FIND_COORDINATOR for groups and transactional ids, in the clusters of their bindings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from gateway.composed import direct, places

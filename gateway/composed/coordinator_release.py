@@ -13,8 +13,6 @@ librdkafka asks again half a second after each coordinator answer, because it cl
 That repeated question gets a normal answer: an unknown node would start the cycle again.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 

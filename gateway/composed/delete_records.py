@@ -5,8 +5,6 @@ below which all records are deleted, before it acknowledges the deletion. A swit
 (`ha_core/plan/mirror/standby`), also when the source is dead and its log start offset unknown.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

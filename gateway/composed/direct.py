@@ -9,8 +9,6 @@ While the cluster does not answer, the gateway returns its last known state, lea
 cluster even if the gateway cannot.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from gateway.composed import places

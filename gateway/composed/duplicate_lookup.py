@@ -5,8 +5,6 @@ that time on, up to a number of bytes. If that misses the batch (because of a br
 timestamps), earlier records are read as well.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

@@ -27,8 +27,6 @@ A forced move asks every gateway to serve its fence before it examines the copy,
 no commit. One that was forwarded before, and that the old cluster executes later, is *committed* above.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from gateway.composed import places

@@ -2,8 +2,6 @@
 bound to or, if that cluster does not have the group, in those that have it. An admin client need not be a member of the
 group."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from gateway.composed import places

@@ -1,7 +1,5 @@
 """Handlers of composed answers, the state that they decide on, and the virtual nodes that they need."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Container, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

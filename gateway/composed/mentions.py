@@ -4,8 +4,6 @@ Brokers differ by API: if the mentions may contradict each other they refuse all
 last one, and all other APIs answer each mention, in the order of the request.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator
 from typing import TypeVar

@@ -12,8 +12,6 @@ it; no broker id or address of a cluster leaves this module untranslated; no lea
 (`places.NO_EPOCH`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple

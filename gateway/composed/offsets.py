@@ -4,8 +4,6 @@ An extent whose cluster does not answer makes the answer LEADER_NOT_AVAILABLE if
 offset would make a consumer skip or repeat records.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from gateway.composed import places

@@ -1,7 +1,5 @@
 """Lookups: the cluster of a topic or group, the leader of a partition, the broker of a node id."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -6,8 +6,6 @@ Kafka takes names below `clients` for client ids. Such a name may also be that o
 `alice.orders` is that of user alice in topic orders if alice is a known user, and is reported under the same name.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """CREATE_TOPICS, DELETE_TOPICS and CREATE_PARTITIONS: each topic in the one cluster that serves it."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS and LIST_TRANSACTIONS."""
 
-from __future__ import annotations
-
 from gateway.composed import places
 from gateway.composed.ask import (
     Ask,

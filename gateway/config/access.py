@@ -1,7 +1,5 @@
 """The sections whose files are followed: access rules, and how often clients may ask."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Self
 

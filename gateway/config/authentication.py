@@ -1,7 +1,5 @@
 """The section for logins: mechanisms, users, bearer tokens, and the files of them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self

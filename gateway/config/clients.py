@@ -1,7 +1,5 @@
 """The sections about clients: how much of the gateway they may take, and their zones."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, IPvAnyNetwork, model_validator

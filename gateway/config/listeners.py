@@ -1,7 +1,5 @@
 """The sections for listeners: the addresses of clients, virtual nodes and operators, and TLS."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Literal, Self

@@ -1,7 +1,5 @@
 """Reads and checks the configuration before anything starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from pathlib import Path
 from typing import get_args

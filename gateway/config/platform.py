@@ -1,7 +1,5 @@
 """The configuration's section for the platform: its address, the kinds that are followed, and a folder for restarts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Literal, Self
 from urllib.parse import urlsplit

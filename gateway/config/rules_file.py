@@ -11,8 +11,6 @@ Users without groups and super-user rights need no entry. Defaults: `pattern` is
 cluster its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

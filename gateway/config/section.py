@@ -1,7 +1,5 @@
 """The base of all sections of the configuration, and the reading of files that they name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar

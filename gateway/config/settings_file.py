@@ -8,8 +8,6 @@ Types, names and bounds are those of the platform's settings (`ha_core/platform/
 them app rate, IP rate, the special limits of both, and queue size.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """The section for ZooKeeper: its address, the lease, and how the gateway logs in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated, Any, Self
 

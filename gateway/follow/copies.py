@@ -4,8 +4,6 @@ It polls, in a thread: positions are part of no revision, and change every secon
 ZooKeeper is away, make readers wait, and skip no record.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable, Iterable

@@ -9,8 +9,6 @@ the whole file by rename is safe anyway.) A version that cannot be read changes 
 force, and the log says why.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

@@ -7,8 +7,6 @@ A gateway that has received nothing for `LOST_S`, because it was stopped or ZooK
 forwarded nothing: its clients would find ten seconds' worth unused, while those of other gateways have used all of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets

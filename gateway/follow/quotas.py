@@ -3,8 +3,6 @@
 While ZooKeeper is away the quotas that were read last stay in force. Unreadable ones change nothing: the log says why.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

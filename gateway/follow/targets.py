@@ -5,8 +5,6 @@ target. The gateway looks for them when it gets the map, and reports that it ser
 or has tried: readers and producers that reach a cut then go on at once.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping

@@ -12,8 +12,6 @@ Invariants:
 - The absence of a record in a copy proves nothing: if a copy fails, or returns nothing, the source is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 

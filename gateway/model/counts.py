@@ -3,8 +3,6 @@
 Composed requests are slow enough for a Prometheus histogram.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Handlers that register themselves: the table of APIs is filled only where they are defined."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from ha_core.wire.codes import ApiKey

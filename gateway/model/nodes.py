@@ -5,8 +5,6 @@ between gateways. Ports are local: `first_port + node id`. A listener is bound b
 client that reads it connects to a closed port and backs off.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from typing import Protocol

@@ -5,8 +5,6 @@ are reported in the answer where a broker with the same rules would report them;
 reveals anything about them. Lists in an answer are reduced to entries that the client may see.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple

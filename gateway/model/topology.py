@@ -1,7 +1,5 @@
 """Last known state of the clusters: an immutable snapshot that pure code decides on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ logger (`gateway.audit`).
 Repeated events of a kind write one line a minute: the next line has the number of those since.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterable

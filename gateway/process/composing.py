@@ -4,8 +4,6 @@ Long requests and long answers are handled and encoded in a thread beside the ev
 meanwhile.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Writes the offsets below which clients have deleted records to ZooKeeper, before the clients are answered."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 The client gets its answer when no cluster has the topic any more and this gateway has seen that, or at its time-out.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime

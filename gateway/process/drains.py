@@ -1,7 +1,5 @@
 """Tracks drains: when no request of an operation's scope from before its fence or proposed cut is in flight."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Mapping
 from typing import NamedTuple

@@ -13,8 +13,6 @@ partitioned one that goes on until its lease ends, are harmless: both read the s
 their reading, and the next reading corrects facts that an older one has overwritten.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

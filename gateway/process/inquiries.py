@@ -1,7 +1,5 @@
 """Sessions' questions to clusters whose answers all sessions of the gateway share."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -3,8 +3,6 @@
 Both name users and addresses, so they need a loopback connection, or the token of `http.token_file`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime

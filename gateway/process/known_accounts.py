@@ -1,7 +1,5 @@
 """Builds the accounts, and the settings of logins for sessions, from the configuration."""
 
-from __future__ import annotations
-
 import math
 import secrets
 from collections.abc import Callable

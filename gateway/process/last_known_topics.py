@@ -3,8 +3,6 @@
 They name topics and partitions to clients, but no leaders, log ends or fences: safety does not depend on them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from datetime import datetime

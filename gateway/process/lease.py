@@ -1,7 +1,5 @@
 """Keeps the lease: while ZooKeeper confirms the session, produce may be forwarded."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Callable

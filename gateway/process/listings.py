@@ -5,8 +5,6 @@ same objects (`Decoder` reuses equal answers of clusters), so is the answer, exc
 client is shown the nodes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 

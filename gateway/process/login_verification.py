@@ -5,8 +5,6 @@ address with the most claims makes room. A client whose claim is dropped gets no
 logins takes the cores that check passwords, not those that serve the clients already logged in.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -4,8 +4,6 @@ Invariant: a report of a revision is stored only when every use that clients mad
 operation that has waited for the report knows what this gateway knew (see `ha_core/operations`).
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable

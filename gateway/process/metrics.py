@@ -3,8 +3,6 @@
 No metric has a label that clients choose (user, topic, client id): each new value would stay in memory.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable
 

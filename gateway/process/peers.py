@@ -28,8 +28,6 @@ the second in a row, from a gateway that has answered before. Where gateways can
 for clients (a container's port on its host), all registered gateways are shown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import math

@@ -1,7 +1,5 @@
 """Client producer ids: blocks from the store, handed out one by one on the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import deque

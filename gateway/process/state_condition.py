@@ -1,7 +1,5 @@
 """Waits on the event loop until the state in force fulfils a condition."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress

@@ -4,8 +4,6 @@ A first use is written at once: a report of a revision waits for it (`membership
 apart, and for a few users at a time.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

@@ -9,8 +9,6 @@ A broker differs for debts that outlast a client's longest wait: its samples end
 debt of one request that used a minute's worth. Here that debt is carried on, for up to a minute.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 

@@ -17,8 +17,6 @@ have the same effect. All gateways read the same sums and compute the same share
 While gateways cannot publish, because ZooKeeper is unavailable, the last shares stay.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

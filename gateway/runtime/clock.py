@@ -4,8 +4,6 @@ It goes on while the process is stopped, and, unlike the monotonic clock, while 
 not. No clock of the machine counts a pause of the whole virtual machine (docs/design/leases.md).
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

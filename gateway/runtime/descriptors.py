@@ -4,8 +4,6 @@ A client may open further connections to brokers, and a client that has to leave
 Both are limited to the rest, so that the gateway itself never runs out of descriptors.
 """
 
-from __future__ import annotations
-
 import errno
 import resource
 from typing import NamedTuple

@@ -5,8 +5,6 @@ and each list of fifty thousand topics triggered one. A closed connection leaves
 collected. If cycles do build up, memory grows: that triggers a full collection, and a log line with its result.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import logging

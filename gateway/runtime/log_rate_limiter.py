@@ -1,7 +1,5 @@
 """Limits log lines that one cause can write by the thousand, and counts those left out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 

@@ -4,8 +4,6 @@ There is one thread, because more would only wait for each other. It is separate
 the lease: that must not queue after a client's list of all topics.
 """
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Callable, Iterable, Mapping

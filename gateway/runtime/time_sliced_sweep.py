@@ -5,8 +5,6 @@ sweep serves connections without events: answers that a snapshot releases, check
 lease that is back, changes of topics without producers.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """TLS on the listeners for clients."""
 
-from __future__ import annotations
-
 import ssl
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """Answers of brokers on their way to the client, and answers that do not come."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from struct import Struct

@@ -4,8 +4,6 @@ A failed login is answered, and its connection closed, a while after its token c
 (`connection.failed.authentication.delay.ms`). So guessing takes long, and equally long whatever was wrong.
 """
 
-from __future__ import annotations
-
 import math
 import re
 import sys

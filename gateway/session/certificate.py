@@ -4,8 +4,6 @@ The subject is written as Kafka's brokers write it (RFC 2253), and rules are tho
 rule applies if its pattern matches the whole subject, and the first such rule decides.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The client of a session: its login, its rights, and the routes of its topics and groups."""
 
-from __future__ import annotations
-
 from gateway.session.auth_state import Anonymous, Entry, SaslInProgress, TlsAuthenticated
 from gateway.session.client_ids import ByClientId
 from gateway.session.context import SessionContext

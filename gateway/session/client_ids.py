@@ -1,7 +1,5 @@
 """Cache by client id: nearly all connections use one, but a client may make up any number."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from ha_core.plan.routing.bounded_cache import MAX_NAME

@@ -8,8 +8,6 @@ gateway by in between. Otherwise an operation may have read a log end before the
 acknowledged record would be lost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from gateway.session.commands import AwaitLease, BrokerLane, Cause, Close, Command

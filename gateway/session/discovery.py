@@ -8,8 +8,6 @@ connection is never closed. The answer says how long it was held (`throttle_time
 API_VERSIONS does not count: the gateway answers it from memory, before the client has authenticated.
 """
 
-from __future__ import annotations
-
 from gateway.session.client import SessionClient
 from gateway.session.commands import Delays
 from gateway.session.context import SessionContext

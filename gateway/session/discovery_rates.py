@@ -3,8 +3,6 @@
 Pure: the caller passes the time. Memory is bounded, whatever names and addresses come.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import Enum
 from operator import attrgetter

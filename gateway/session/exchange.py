@@ -4,8 +4,6 @@ encoded, and long answers decoded, off the event loop (`preparing`).
 Invariant: of the exchanges in the line only the first is resumed, so they complete in order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Sequence
 from functools import partial
 from typing import Any

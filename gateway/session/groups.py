@@ -1,7 +1,5 @@
 """Requests for a group's coordinator or for one broker (log directories)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 

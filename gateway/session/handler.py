@@ -1,7 +1,5 @@
 """One object per request that the session handles itself."""
 
-from __future__ import annotations
-
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 

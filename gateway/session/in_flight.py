@@ -1,7 +1,5 @@
 """Requests of one client that are not answered yet, in its order, and the answers that wait for their turn."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain

@@ -11,8 +11,6 @@ Invariants:
   client's connection closes, as it would without a gateway.
 """
 
-from __future__ import annotations
-
 from gateway.session.commands import BrokerLane, Cause, ShutUpstream
 from gateway.session.context import SessionContext
 from gateway.session.in_flight import RequestsInFlight

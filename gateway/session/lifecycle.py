@@ -10,8 +10,6 @@ Over       no more decisions are made
 In each state the client may disconnect (`client_left`). Requests in flight are still awaited: brokers may append them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 

@@ -12,8 +12,6 @@ unknown users then end alike.
 All tables are bounded; the least recently used entry is evicted first.
 """
 
-from __future__ import annotations
-
 from collections import OrderedDict
 from collections.abc import Hashable
 from ipaddress import AddressValueError, IPv6Address

@@ -7,8 +7,6 @@ changes these. No other request waits, so a reader's long poll delays no heartbe
 Invariant: no two requests in flight whose order is observable take different routes.
 """
 
-from __future__ import annotations
-
 from gateway.session.commands import BrokerLane
 from gateway.session.fetch.handle import names_many, reads_here
 from gateway.session.in_flight import WRITES

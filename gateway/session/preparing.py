@@ -5,8 +5,6 @@ request is prepared: its connection reads nothing more from the client until the
 requests keep their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import partial
 

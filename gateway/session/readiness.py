@@ -1,7 +1,5 @@
 """Incomplete next request of a client, and reasons for which it waits."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Reasons to refuse a request or a partition: error codes for clients, and labels of metrics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from enum import Enum
 

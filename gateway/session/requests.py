@@ -1,7 +1,5 @@
 """Cuts requests out of the client's bytes and passes each to its handler."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from gateway.session import pipelining

@@ -1,7 +1,5 @@
 """Delays repeated refusals on one connection, longer and longer."""
 
-from __future__ import annotations
-
 from collections.abc import Hashable, Iterable
 
 from ha_core.plan.routing.bounded_cache import BoundedCache, CacheBudget

@@ -1,7 +1,5 @@
 """Authorization: requests for coordinators and brokers are judged here, topics of the data path by `Routes`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TypeVar

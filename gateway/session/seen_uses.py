@@ -1,7 +1,5 @@
 """First uses of topics and groups on a connection, which are reported once, and again some hours later."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from types import MappingProxyType
 

@@ -4,8 +4,6 @@ A request is forwarded to the broker of the client's port, rewritten for it, ans
 handler. Answers leave in the order of the requests (`pending`). The driver does everything else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Hashable
 from typing import Any
 

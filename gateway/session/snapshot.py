@@ -1,7 +1,5 @@
 """The state on which a session decides: replaced as a whole when any part of it changes."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field

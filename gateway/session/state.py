@@ -1,7 +1,5 @@
 """State of one client connection: its parts, each of which owns its own state and knows only parts before it."""
 
-from __future__ import annotations
-
 from gateway.session.answers import BrokerAnswers
 from gateway.session.client import SessionClient
 from gateway.session.context import SessionContext

@@ -11,8 +11,6 @@ client is muted for longer than `MUTE_S` at a time, so that its requests in flig
 is charged with its next request (`QuotaMeter`).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ A bucket is stored as the time at which it is full again, so nothing refills it 
 bounded; the least recently used one is evicted first, and is full when its name comes again.
 """
 
-from __future__ import annotations
-
 import math
 from collections import OrderedDict
 from collections.abc import Hashable

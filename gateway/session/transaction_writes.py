@@ -5,8 +5,6 @@ which records of a producer readers still get, and these writes say which record
 may have forwarded more of them, so the absence of a write proves nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

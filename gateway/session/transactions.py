@@ -12,8 +12,6 @@ A request that names another cluster's producer is answered UNKNOWN_PRODUCER_ID 
 franz-go abort the transaction, ask for a new id and continue (KIP-360); a client without KIP-360 closes its producer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

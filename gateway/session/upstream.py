@@ -1,7 +1,5 @@
 """Protocol state of the connections to brokers on behalf of one client."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

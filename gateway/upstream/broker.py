@@ -1,7 +1,5 @@
 """The gateway's own connections to the brokers of one cluster, opened when first needed and again when lost."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import math

@@ -4,8 +4,6 @@ Invariant: while the cluster is known to be down or masked, no question dials; o
 growing pauses. So a dead cluster costs its callers nothing, and a masked one gets no connections.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

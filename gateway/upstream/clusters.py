@@ -1,7 +1,5 @@
 """The gateway's connections to all clusters that the view names."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections import Counter

@@ -1,8 +1,6 @@
 """Reads brokers' answers. Long ones are decoded off the event loop, and an unchanged METADATA answer only once. They
 show a cluster's topology, and errors that mean that another broker has to be asked."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import replace

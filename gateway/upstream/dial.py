@@ -4,8 +4,6 @@ Each broker is dialled independently: one that drops every packet holds up no ot
 left alone for a while, also by callers that waited for their turn.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import math

@@ -1,7 +1,5 @@
 """One non-blocking socket, plain or TLS, for asyncio code that awaits it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """The command tree: the modules of `commands`, and groups that other packages add through entry points."""
 
-from __future__ import annotations
-
 import inspect
 import pkgutil
 import signal

@@ -1,7 +1,5 @@
 """Turns a function into a command: options, environment, output and exit code of its errors."""
 
-from __future__ import annotations
-
 import functools
 import getpass
 import inspect

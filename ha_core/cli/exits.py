@@ -3,8 +3,6 @@
 0 is success and nothing else.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

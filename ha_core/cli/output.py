@@ -1,7 +1,5 @@
 """Results go to standard output, progress and errors to standard error."""
 
-from __future__ import annotations
-
 import json
 import sys
 from dataclasses import asdict

@@ -3,8 +3,6 @@
 `python -m ha_core.cli.reference` renews the page.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path

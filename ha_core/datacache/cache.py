@@ -4,8 +4,6 @@ One thread reads (`source_reader`), one agrees and commits, and a third writes t
 (`cache_file`). Readers of the main part never wait.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

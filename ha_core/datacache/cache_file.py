@@ -11,8 +11,6 @@ commit of one change took 18 ms in place of 4. SQLite does not notice damaged by
 would stay.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -1,7 +1,5 @@
 """A thread that polls, at once on request, and writes the result to ZooKeeper: notices of a source's changes, say."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Mapping

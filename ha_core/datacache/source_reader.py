@@ -1,7 +1,5 @@
 """Reads the source, in a thread of its own: an answer that takes long, or never comes, delays no commit."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """The state of a cache: for `status`, metrics, and users that have to know the age of the content."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

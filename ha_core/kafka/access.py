@@ -1,7 +1,5 @@
 """Access rules for topics (ACLs), where a cluster has an authoriser."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress

@@ -7,8 +7,6 @@ All requests are raw: `docs/design/kafka-clients.md` says for each what confluen
 questions are methods of one class.
 """
 
-from __future__ import annotations
-
 from ha_core.kafka.access import Access
 from ha_core.kafka.copies import CopiesOfMirrors
 from ha_core.kafka.creation import TopicCreation

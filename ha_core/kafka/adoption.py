@@ -9,8 +9,6 @@ forms a generation alone. The leader's answer lists its generation, so an incomp
 and its members join again until one generation has all of them.
 """
 
-from __future__ import annotations
-
 import select
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress

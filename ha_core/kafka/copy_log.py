@@ -1,7 +1,5 @@
 """The copy log of a cluster: the compacted topic with the notes of copiers (`ha_core.mirror.notes`)."""
 
-from __future__ import annotations
-
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.kafka.facts import TopicSpec

@@ -6,8 +6,6 @@ Brokers before 2.8 support names only; there a process that stands still between
 new topic of the same name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from typing import Any

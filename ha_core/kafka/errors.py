@@ -1,7 +1,5 @@
 """Errors between an operation and a cluster. Every text names cluster, address or thing, and the way out."""
 
-from __future__ import annotations
-
 from ha_core.wire.codes import ErrorCode, name_of
 
 

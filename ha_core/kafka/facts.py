@@ -1,7 +1,5 @@
 """Facts that the adapter reads from clusters, and specs that it executes, as frozen values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -4,8 +4,6 @@ Offsets are copied as numbers, never translated, always without a leader epoch: 
 and a consumer that starts from a committed offset with an epoch asks the new leader to validate it. -1 disables that.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar

@@ -21,8 +21,6 @@ file reads, cold ones for the first record: requests are small and sequential pe
 result in time are left out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

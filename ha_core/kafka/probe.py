@@ -1,7 +1,5 @@
 """Checks whether a cluster can take part in an operation, before anything is changed."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -7,8 +7,6 @@ Consumers get replicated records only, so a region whose last records are not re
 are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any

@@ -6,8 +6,6 @@ tls: …}`; each may have `principal: User:NAME`, the account's name at brokers.
 (files only), or as one profile from an Airflow connection (`password` or `token_file` only).
 """
 
-from __future__ import annotations
-
 import os
 import secrets as random_secrets
 from collections.abc import Mapping, Sequence

@@ -12,8 +12,6 @@ After the last epoch the coordinator assigns another producer id, whose marker d
 appends in the last epoch: its marker fences earlier epochs, and the takeover is repeated.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor

@@ -9,8 +9,6 @@ current record of a key may be anywhere, so its partitions are compared as a who
 records that both logs have, and ignores keys.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -5,8 +5,6 @@
 `/metrics`: for Prometheus.
 """
 
-from __future__ import annotations
-
 import json
 import socket
 import threading

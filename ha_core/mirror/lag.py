@@ -6,8 +6,6 @@ is remembered with the time at which it was requested; once the copy has reached
 can be lost.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 MOST_SEEN = 64

@@ -5,8 +5,6 @@ begin with the link, the topic and the partition; values are JSON of arrays in a
 long.
 """
 
-from __future__ import annotations
-
 import json
 import zlib
 from dataclasses import dataclass, field

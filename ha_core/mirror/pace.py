@@ -4,8 +4,6 @@ A limit is enforced after the fact: the size of an answer is unknown in advance,
 nothing is requested while the balance is negative. Over a minute that is exact; over a moment it is off by an answer.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Mapping

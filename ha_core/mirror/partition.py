@@ -12,8 +12,6 @@ the copy log are reused, so one more would overwrite an intent that a successor 
 than are free, the rest of it is fetched again.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice

@@ -3,8 +3,6 @@
 `ha_core.mirror.progress` explains why that suffices.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple

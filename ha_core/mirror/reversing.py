@@ -15,8 +15,6 @@ The producers of the progress are those that wrote to the new source since, so t
 is in the last sequences of the topic.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from ha_core.mirror.notes import Notes

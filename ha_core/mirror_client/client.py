@@ -1,7 +1,5 @@
 """Reads internal topics of MirrorMaker 2 in one cluster; librdkafka does the I/O."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -4,8 +4,6 @@ A rule is for a principal: `User:NAME`, `Group:NAME` (a group of users, which Ka
 all users. An operation needs a rule that allows it, and a rule that denies it wins over all that allow it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from enum import IntEnum

@@ -1,7 +1,5 @@
 """A Kafka cluster as operators registered it."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import Field

@@ -1,7 +1,5 @@
 """A live gateway, as its ephemeral node describes it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from pydantic import Field

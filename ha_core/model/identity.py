@@ -5,8 +5,6 @@ A form is a pattern with `{instance}`, followed by `{uuid}` and `{number}`: `{in
 It is matched from the end: each part can begin at one place only, so the cost is linear in the length of the client id.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Keys of a Spark job's summary for its submitter, when the job has no result: the reason."""
 
-from __future__ import annotations
-
 from typing import Final
 
 REFUSED: Final = "refused"

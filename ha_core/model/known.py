@@ -4,8 +4,6 @@ One document for each topic and group of each cluster, replaced at every reading
 is not part of the state that gateways follow: planners use it only while its cluster does not answer.
 """
 
-from __future__ import annotations
-
 from ha_core.model.document import Document
 
 

@@ -3,8 +3,6 @@
 None is part of the state that gateways follow, and all can be deleted while the job does not run.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any, Literal, Self
 

@@ -1,8 +1,6 @@
 """Whole numbers in untrusted text. Python's `int` accepts digits of any script, and raises its own error for some
 thousands of them."""
 
-from __future__ import annotations
-
 
 def whole_number(text: str, maximum: int) -> int | None:
     """Parse 0 to `maximum` in ASCII digits, leading zeros allowed; None: anything else."""

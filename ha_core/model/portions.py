@@ -1,7 +1,5 @@
 """Split things into portions that fit one request or one write."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 

@@ -15,8 +15,6 @@ after a restart, can check whether the producer of a request belongs to the clus
 | node * 2^46 + id | `id` in the cluster of virtual node `node` (1 and up): transactional producers |
 """
 
-from __future__ import annotations
-
 FIRST_CLIENT_ID = 1 << 44
 """Ids below come from the clusters themselves."""
 TERM_STRIDE = 1 << 46

@@ -1,7 +1,5 @@
 """Quotas: entities, limits, their names, and the use that each gateway reports."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Container, Mapping
 from enum import Enum

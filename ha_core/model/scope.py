@@ -1,7 +1,5 @@
 """Scopes: the users, topics and groups to move, as operators write them (`user:NAME##GROUP`, `topic:NAME:0,4-7`)."""
 
-from __future__ import annotations
-
 from ha_core.model.document import Part
 
 

@@ -7,8 +7,6 @@ look like another. Each of these is shown as Python's escape sequence.
 Code that writes for people passes its text through here once, at the end; code that makes the text need not.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from types import TracebackType

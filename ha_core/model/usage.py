@@ -1,7 +1,5 @@
 """Usage: the topics and groups that identities use. The closure of a move is computed from it."""
 
-from __future__ import annotations
-
 import re
 from datetime import datetime, timedelta
 from typing import Literal

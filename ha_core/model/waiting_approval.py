@@ -1,7 +1,5 @@
 """An approval that an Airflow run waits for. The run has no operation yet, so no other document names it."""
 
-from __future__ import annotations
-
 from ha_core.model.document import Document
 
 

@@ -1,7 +1,5 @@
 """The end of a run: release everything that it holds, and report its outcome."""
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ same section; the others are folded away below. Texts have no inline code: Airfl
 lines above and below.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence

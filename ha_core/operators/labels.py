@@ -3,8 +3,6 @@
 Commands in backticks stay: they are to be typed.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

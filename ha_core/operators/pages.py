@@ -1,7 +1,5 @@
 """Pages of Airflow's UI, as HTML. The plugin (`plugins/switchyard_pages.py`) checks who may see them."""
 
-from __future__ import annotations
-
 import threading
 import time
 

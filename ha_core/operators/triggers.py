@@ -1,7 +1,5 @@
 """Waiting without a worker, in the triggerer."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from typing import Any

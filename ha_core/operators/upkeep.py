@@ -1,7 +1,5 @@
 """Scheduled upkeep: clusters come back, extents age, crossings end, facts are recorded."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from typing import Any
 

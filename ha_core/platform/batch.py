@@ -7,8 +7,6 @@ at all.
     delete   rules:  [{principal: "User:bob", operation: write, resource_type: topic, name: till-, pattern: prefixed}]
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Changes are made together or not at all, and only if every entry still has the expected version."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass

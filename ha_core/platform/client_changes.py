@@ -4,8 +4,6 @@ They are idempotent: creating an existing rule succeeds, and so does deleting on
 answer repeats its request. The valid parts of a request are made in one transaction.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 

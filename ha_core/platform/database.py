@@ -1,7 +1,5 @@
 """The database: an SQLite file, or PostgreSQL by its URL. Transactions, and the version of its tables."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

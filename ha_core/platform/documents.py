@@ -1,7 +1,5 @@
 """JSON and YAML that operators write: values of entries, in a file or in a form."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator

@@ -2,8 +2,6 @@
 programs, and `details` has data for them.
 """
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 

@@ -4,8 +4,6 @@ All versions are kept, deletions too. A reader that has everything up to t will 
 times are assigned under the lock under which they are committed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """The platform over one database: used by commands, REST, forms, and gateways on the same machine."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Callable, Sequence
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Queries: single entries, pages, histories, and settings by their versions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

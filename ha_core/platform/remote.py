@@ -1,7 +1,5 @@
 """A gateway's source: one kind, read from the platform over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """Changes of clients through a gateway, written to the platform over HTTP."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 

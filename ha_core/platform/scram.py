@@ -3,8 +3,6 @@
 Like Kafka, this takes the password's UTF-8 bytes without SASLprep.
 """
 
-from __future__ import annotations
-
 import secrets
 from base64 import b64decode, b64encode
 from typing import Annotated, Self

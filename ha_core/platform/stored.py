@@ -1,7 +1,5 @@
 """Answers of the platform: stored entries, and pages of them."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

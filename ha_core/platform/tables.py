@@ -5,8 +5,6 @@ stays there, so that its versions continue if it is created again. `clock` is on
 are assigned and committed under it, so a reader that has seen a change has seen all earlier ones.
 """
 
-from __future__ import annotations
-
 from sqlalchemy import (
     BigInteger,
     Boolean,

@@ -4,8 +4,6 @@ SQL needs no escaping: names are parameters of statements. Refused are character
 do not show or store faithfully.
 """
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from typing import Annotated

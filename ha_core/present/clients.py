@@ -1,7 +1,5 @@
 """Connections of clients to gateways, and the reasons how a client is served."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Old extents (of returned clusters, aged ones, those of clusters that are given up for good), and topics to delete."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ha_core.operations.absence.given_up import NOT_SERVED, GivenUp, GivingUp

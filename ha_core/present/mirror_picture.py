@@ -4,8 +4,6 @@ An SVG by itself, or a page of HTML with the tables below it. Neither loads othe
 choose, are text in both.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from html import escape
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """Pages about mirrors."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Sequence
 

@@ -1,7 +1,5 @@
 """Moves and migrations: proposals, results of dry runs, and results of operations."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A page: lines and tables for people, which a terminal, a task's log and an approval each show in their own way."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass

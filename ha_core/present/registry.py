@@ -1,7 +1,5 @@
 """Entries of the platform, and quotas that gateways enforce, as tables."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Clusters, gateways, operations and their history, migrations, topics, groups, and recorded facts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 

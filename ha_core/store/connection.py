@@ -1,7 +1,5 @@
 """One session to ZooKeeper through kazoo: its state, and calls that are bounded in time."""
 
-from __future__ import annotations
-
 import logging
 import socket
 import ssl

@@ -1,8 +1,6 @@
 """Deletions by clients. Gateways write two kinds of documents: requests to delete a moved topic, which caretakers
 execute and answer, and the offsets below which records were deleted, which moves read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from functools import partial
 

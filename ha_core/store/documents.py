@@ -1,7 +1,5 @@
 """Documents as bytes: JSON, with long maps and last sequences compressed. And reading many of them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import zlib

@@ -1,7 +1,5 @@
 """Registrations, of gateways and others: ephemeral nodes, which are made again after a session loss."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -1,7 +1,5 @@
 """Recorded facts of clusters: replaced one cluster at a time, outside the revisions that gateways follow."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta

@@ -4,8 +4,6 @@ The epoch is the ZooKeeper version of a node of its own; taking an operation ove
 of the operation checks it. So an executor that was believed dead and wakes up again can no longer write.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -4,8 +4,6 @@ All paths here are relative to the root and start with a slash, as in change not
 folders.
 """
 
-from __future__ import annotations
-
 from urllib.parse import quote, unquote
 
 from ha_core.model import Document, Operation

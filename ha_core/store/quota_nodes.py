@@ -11,8 +11,6 @@ may be of either kind, since users and topics may have dots. So nodes that are w
 nodes of other writers the known users decide (`model.quota.named`). Quotas of the platform are marked in the node.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@
 `SWITCHYARD_ZOOKEEPER_SECURITY_FILE` names for commands, tasks and jobs, or a part of a gateway's configuration.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field

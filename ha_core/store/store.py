@@ -1,7 +1,5 @@
 """The state in ZooKeeper, or in memory for tests."""
 
-from __future__ import annotations
-
 import json
 import threading
 from base64 import urlsafe_b64encode

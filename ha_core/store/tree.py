@@ -3,8 +3,6 @@
 ZooKeeper and an in-memory tree implement it; the layers above are common to both.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Callable, Iterator, Sequence

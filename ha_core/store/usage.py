@@ -1,7 +1,5 @@
 """The usage of users, merged from many gateways, bounded."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping

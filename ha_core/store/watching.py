@@ -1,7 +1,5 @@
 """Follows the tree by rereading it, and the state: a replica, loaded as a whole, then updated by notes of revisions."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import threading

@@ -1,7 +1,5 @@
 """The store in ZooKeeper (3.6 or newer) through kazoo."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """TLS contexts of both sides, from files: 1.2 at least, names verified, no renegotiation."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Mapping
 from dataclasses import fields

@@ -5,8 +5,6 @@ support. A certificate and its key are replaced one after the other: while they 
 last value stays in force, and the next change is tried again.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import ssl

@@ -5,8 +5,6 @@ that `send` has not taken must be offered again before anything else, from the f
 on their way.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import fcntl

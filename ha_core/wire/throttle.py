@@ -1,7 +1,5 @@
 """The field of an answer with the time for which the client was, or must be, throttled: `throttle_time_ms`."""
 
-from __future__ import annotations
-
 from enum import Enum
 from functools import cache
 from struct import Struct

@@ -1,7 +1,5 @@
 """Partition counts of mirrored topics in source and target, read beside the driver's loop."""
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Iterable

@@ -7,8 +7,6 @@ A Spark session belongs to one lead: a waiting driver holds no executors, a driv
 and a lead whose session has become useless ends, so that the next one, here or in another driver, opens a new one.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

@@ -1,7 +1,5 @@
 """The job on Spark: a session, a store, the driver, and a long-lived Spark job of one task per slot."""
 
-from __future__ import annotations
-
 import logging
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The part of a task that copies from one cluster to another: a loop in its own thread, and its partitions."""
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

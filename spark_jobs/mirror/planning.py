@@ -7,8 +7,6 @@ one partition that is larger than all others together, idle ones stay where they
 count as the mean of the others.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush

@@ -1,7 +1,5 @@
 """The driver's log lines: each change of a mirror's state, and periodically the progress of partitions."""
 
-from __future__ import annotations
-
 import logging
 from collections import Counter
 from collections.abc import Collection, Mapping

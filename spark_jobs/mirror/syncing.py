@@ -5,8 +5,6 @@ driver only names the mirrors. Two concurrent passes, or a late one, do no harm 
 leftovers of mirrors in clusters that have none any more.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import threading

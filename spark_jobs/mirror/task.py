@@ -4,8 +4,6 @@ It ends when another session has the slot, or another lead its document; once a 
 brokers refuse batches that are still in flight. While ZooKeeper is away it continues with its last document.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

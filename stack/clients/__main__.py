@@ -1,7 +1,5 @@
 """`python -m stack.clients KIND …`."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from importlib import import_module

@@ -1,7 +1,5 @@
 """aiokafka's producer and consumer."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from typing import Any

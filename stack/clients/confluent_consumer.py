@@ -1,7 +1,5 @@
 """confluent-kafka's consumer: a member of a group, or alone with a seek."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """confluent-kafka's producer, idempotent or not."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Settings of confluent-kafka (librdkafka)."""
 
-from __future__ import annotations
-
 import json
 import time
 from base64 import urlsafe_b64decode

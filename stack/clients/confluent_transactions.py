@@ -1,7 +1,5 @@
 """confluent-kafka's transactional producer: it commits, and sometimes aborts."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -8,8 +8,6 @@ The second half begins with a complete request, hidden in the record: a server t
 `canary` topic.
 """
 
-from __future__ import annotations
-
 import random
 import socket
 import struct

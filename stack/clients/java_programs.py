@@ -3,8 +3,6 @@
 Janino, the compiler among Spark's jars, compiles and runs their source at each start: no installed package has javac.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The tools print nothing about a record before its answer, so `Sent` is written w
 counter, and their histories declare this (`lists_sends`).
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

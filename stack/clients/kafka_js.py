@@ -7,8 +7,6 @@ Node.js and npm come from a Python package. npm fetches the packages of `package
 each, once per machine, and refuses files that differ; a folder with its marker was installed from this lock.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

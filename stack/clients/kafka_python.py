@@ -1,7 +1,5 @@
 """kafka-python's producer and consumer."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The kinds of client programs."""
 
-from __future__ import annotations
-
 PROGRAMS: dict[str, tuple[str, str]] = {
     "confluent-producer": ("confluent_producer", "run"),
     "confluent-transactions": ("confluent_transactions", "run"),

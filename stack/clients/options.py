@@ -1,7 +1,5 @@
 """Options of a client program, and their arguments."""
 
-from __future__ import annotations
-
 import argparse
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields

@@ -1,7 +1,5 @@
 """Start, watch and end a client program from Python."""
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Shared by kafka-python and aiokafka: names of settings and errors, and rebalance listeners."""
 
-from __future__ import annotations
-
 import ssl
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """The file of a client's history, and the conditions under which the client ends."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

@@ -1,7 +1,5 @@
 """The first line of a client's history, and the start position of a consumer."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """The part of Airflow's REST API that a run of a DAG needs."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator, Mapping

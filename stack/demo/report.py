@@ -1,7 +1,5 @@
 """The demo's report, for people and machines."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """The whole demo: a user is switched there and back, a topic is migrated, a cluster is killed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

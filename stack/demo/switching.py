@@ -1,7 +1,5 @@
 """The first act: a user with its topic and its group is switched from east to west and back, by Airflow."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Ordinary clients of one user: producers and a consumer group, with three libraries, through the gateways."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

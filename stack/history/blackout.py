@@ -1,7 +1,5 @@
 """Each client's blackout in a move."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise

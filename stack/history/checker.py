@@ -1,7 +1,5 @@
 """The checker for lost, duplicated, reordered and renumbered records."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from itertools import chain

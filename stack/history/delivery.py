@@ -1,7 +1,5 @@
 """Checks of deliveries: everything acknowledged, once, in order, without gaps."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Collection, Iterator

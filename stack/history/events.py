@@ -4,8 +4,6 @@ A value names one record: `CLIENT-NUMBER`. Times are seconds since the epoch on 
 Offsets are client offsets: acknowledged to a producer, or delivered to a consumer.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass

@@ -1,7 +1,5 @@
 """Logs and maps at the end, read without gateways."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from collections.abc import Collection, Iterable, Mapping

@@ -1,7 +1,5 @@
 """Batch boundaries in a cluster's log, which clients do not report."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 

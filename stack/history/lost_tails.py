@@ -5,8 +5,6 @@ as never acknowledged and never read, and its logs are those that the map serves
 renumbered record is still an error there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Checks of logs: one offset per record, order, and no append to the old cluster after a cut."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator
 

@@ -5,8 +5,6 @@ silent partition is no standstill, nor is a rebalance, which has its own pauses.
 because a client's other partitions may go on meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

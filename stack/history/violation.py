@@ -1,7 +1,5 @@
 """A violation that a check has found: its kind, its record and its details."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

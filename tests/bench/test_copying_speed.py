@@ -1,7 +1,5 @@
 """The measured part of a copy."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.copying_speed import Bounds, Look, measured

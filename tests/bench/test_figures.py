@@ -1,7 +1,5 @@
 """The arithmetic of the benchmarks."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.blackout import fence_to_cut_ms

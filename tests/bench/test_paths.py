@@ -1,7 +1,5 @@
 """The tables of paths that were measured in turns."""
 
-from __future__ import annotations
-
 import pytest
 
 from bench.gateway import parse

@@ -1,7 +1,5 @@
 """The benchmark of TLS: its tables, and a run of all sides."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Runs commands in-process, on a store in memory."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from typing import Any

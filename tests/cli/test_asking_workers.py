@@ -1,7 +1,5 @@
 """Commands on a gateway with workers that do not answer or disagree."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`client-quotas`: quotas that gateways enforce."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

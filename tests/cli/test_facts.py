@@ -1,7 +1,5 @@
 """Recording facts repeatedly beside the gateways, with clusters that do not answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """`status` names returned clusters whose logs do not fit their extents, by what is wrong with them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Cluster, Topic

@@ -1,7 +1,5 @@
 """`mirror verify` without clusters: invalid mirrors are reported before any cluster is asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.cli.exits import BAD_INPUT, OUT_OF_REACH

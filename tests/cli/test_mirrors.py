@@ -1,7 +1,5 @@
 """`switchyard mirrors`: the state of each partition of each mirror, from the reports of its task."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Literal

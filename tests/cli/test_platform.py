@@ -1,7 +1,5 @@
 """`users`, `rights`, `quotas` and `platform`, on an SQLite file."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The plot of a migration contains its recorded history, in client offsets, and nothing else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from numpy import asarray

@@ -1,7 +1,5 @@
 """`switchyard mirror reconcile` and `status`, without a cluster that answers."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

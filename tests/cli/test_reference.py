@@ -1,7 +1,5 @@
 """The page of commands is written from the commands, and shows their text as it is."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

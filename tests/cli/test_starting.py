@@ -1,7 +1,5 @@
 """Modules that a command loads at its start, which delay a forced switch."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

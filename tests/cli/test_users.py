@@ -1,7 +1,5 @@
 """`users entry`: its output is valid in a users file."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 from typer.testing import CliRunner

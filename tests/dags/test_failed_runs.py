@@ -1,7 +1,5 @@
 """A run is as red as its worst task, and its result says why in the first line. Nothing but Airflow is needed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

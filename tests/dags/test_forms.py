@@ -1,7 +1,5 @@
 """Initial values of forms: nothing that changes something, and the defaults of the command line."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

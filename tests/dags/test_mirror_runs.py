@@ -1,7 +1,5 @@
 """The life of a mirror by runs of DAGs alone, on real clusters: made, kept, switched to and back, lost, ended."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

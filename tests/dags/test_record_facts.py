@@ -1,7 +1,5 @@
 """The DAG `record_facts` on real clusters, with Spark on this machine."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

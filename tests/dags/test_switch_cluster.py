@@ -1,7 +1,5 @@
 """A whole cluster as the scope: by a run of the DAG, by the command, and again after a stop in the middle."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 from unittest.mock import Mock

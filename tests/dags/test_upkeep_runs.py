@@ -1,7 +1,5 @@
 """Runs of the DAGs for dead clusters and for the remains of migrations, against real clusters and a gateway."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka.admin import AdminClient
 

@@ -1,7 +1,5 @@
 """The DAG `verify_mirror` on real clusters, with Spark on this machine."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.kafka.copy_log import ensure_copy_log

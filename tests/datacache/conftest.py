@@ -1,7 +1,5 @@
 """The trees of the store's own tests: memory, and a real ZooKeeper."""
 
-from __future__ import annotations
-
 from tests.store.conftest import backend, other, session, zookeeper
 
 __all__ = ["backend", "other", "session", "zookeeper"]

@@ -1,7 +1,5 @@
 """A source that remembers its whole history, and returns as much of it as a test wants."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Mapping
 from operator import attrgetter

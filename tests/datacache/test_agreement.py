@@ -1,7 +1,5 @@
 """The commit time that all go to, the nodes that are waited for, and the node that writes it."""
 
-from __future__ import annotations
-
 from ha_core.datacache.core.agreement import Agreement, CacheMember
 from ha_core.datacache.core.uncommitted import Interval
 

@@ -1,7 +1,5 @@
 """Nodes are notified of each change, by any writer, also after an absence of ZooKeeper or the source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

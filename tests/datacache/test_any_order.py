@@ -4,8 +4,6 @@ Real nodes on a tree in memory, without their threads: reads, looks, the arrival
 are drawn.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """The contents that a node can tell from its reads, and its reaction to a commit time."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.datacache.core import digest, source

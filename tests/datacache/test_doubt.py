@@ -1,7 +1,5 @@
 """Claims that are ignored: times that the source does not have, further ahead than clocks are wrong."""
 
-from __future__ import annotations
-
 from ha_core.datacache.core.agreement import FAR_US, FutureTimestampFilter
 
 NOW_US = 1_700_000_000_000_000

@@ -1,7 +1,5 @@
 """A process that starts while the source is away serves the content of its predecessor."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Content written to a file is loaded unchanged, whatever happened to the file's end."""
 
-from __future__ import annotations
-
 import json
 import time
 from hashlib import blake2b

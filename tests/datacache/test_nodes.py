@@ -1,7 +1,5 @@
 """Arbitrary content of ZooKeeper's nodes never ends a reader."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

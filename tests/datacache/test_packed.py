@@ -1,7 +1,5 @@
 """Packed values are the values that they were made of, in less memory."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Whole caches with their threads, on a tree in memory and on a real ZooKeeper."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

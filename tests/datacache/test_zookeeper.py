@@ -1,7 +1,5 @@
 """How nodes take part, on a tree in memory and on a real ZooKeeper."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.datacache.core.cache import ContentCommit

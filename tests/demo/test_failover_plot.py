@@ -1,7 +1,5 @@
 """The demo's plot of a failover: each acknowledgement in the colour of the cluster that holds it for good."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from ha_core.cli.plotting import Mark

@@ -1,7 +1,5 @@
 """The demo's plot of a migration: recorded events reach the figure, each point in its line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

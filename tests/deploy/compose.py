@@ -1,7 +1,5 @@
 """docker-compose.yaml as Compose reads it with the settings of .env.example."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

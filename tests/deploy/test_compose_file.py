@@ -5,8 +5,6 @@ and restarts.
 (Copyright 2020 The Compose Specification Authors, Apache-2.0).
 """
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A gateway with its container's configuration, command and health checks from the Compose file, on real ZooKeeper."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The images contain the packages that their processes import, at locked versions, and build from existing files."""
 
-from __future__ import annotations
-
 import fnmatch
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The containers run the same commands, settings and names as the local stack."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

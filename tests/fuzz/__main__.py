@@ -5,8 +5,6 @@
 The options are libFuzzer's. A failure is saved as the file `crash-…`; pass that file as an argument to repeat it.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -1,7 +1,5 @@
 """Parsers of foreign bytes, each fed for a minute by a fuzzer that follows their branches."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

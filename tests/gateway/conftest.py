@@ -1,7 +1,5 @@
 """A test that is a coroutine runs in an event loop of its own."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 

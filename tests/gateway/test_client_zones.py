@@ -1,7 +1,5 @@
 """A client's zone follows from its address, alike at all gateways."""
 
-from __future__ import annotations
-
 from ipaddress import ip_network
 
 import pytest

@@ -1,7 +1,5 @@
 """The configuration file: valid content, and error texts."""
 
-from __future__ import annotations
-
 import ssl
 from pathlib import Path
 from typing import Any

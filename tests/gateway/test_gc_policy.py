@@ -1,7 +1,5 @@
 """Ended connections are freed without a full collection, and that runs when memory grows."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import weakref

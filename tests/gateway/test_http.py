@@ -1,7 +1,5 @@
 """Health, readiness and metrics as probes and Prometheus see them."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

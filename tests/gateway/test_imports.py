@@ -1,7 +1,5 @@
 """Modules that a gateway loads: each megabyte of them is there for every process of a fleet."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Access to a gateway's pages for operators, and the form of queries."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Virtual nodes: one permanent id per broker, one port each on this gateway, bound before any client sees it."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Long lists are freed in a thread, too."""
 
-from __future__ import annotations
-
 import threading
 
 from gateway.runtime.offload import DeferredFreeList

@@ -1,7 +1,5 @@
 """The gateway whose ports a client is shown."""
 
-from __future__ import annotations
-
 from gateway.composed.handlers import NodeAddress
 from gateway.process.peers import Lately, addresses, own_port, ranked
 from ha_core.model import GatewayRecord, Identity

@@ -1,7 +1,5 @@
 """Access rules in a file: errors are named, and none of a faulty file is used."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Discovery settings of a file or of the configuration; and a file that changes while a gateway runs."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

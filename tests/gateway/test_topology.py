@@ -1,7 +1,5 @@
 """Facts that follow from a cluster's topology."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.model.topology import ClusterTopology, Topology

@@ -1,7 +1,5 @@
 """A topic whose cluster was killed, and that went on at its copy: a history that is sound."""
 
-from __future__ import annotations
-
 from ha_core.model import Extent, Tail, Topic
 from stack.history.events import Acked, Assigned, ClientStarted, Committed, Delivered, Event, Sent
 from stack.history.history import History, LogDump

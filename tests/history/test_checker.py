@@ -1,7 +1,5 @@
 """The checker passes clean histories, and finds and names every planted fault."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Histories as files, and the figures read from them."""
 
-from __future__ import annotations
-
 from math import isnan
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Cuts that logs reached by themselves, from operations and their histories."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.model import HistoryEntry

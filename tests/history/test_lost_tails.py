@@ -1,7 +1,5 @@
 """The account of a forced switch to a copy: a true one is exact, and every planted fault is found and named."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,8 +1,6 @@
 """A reader that stands still in one partition while its topic crosses over is found, and one that waits for nothing is
 not."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

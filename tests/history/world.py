@@ -1,7 +1,5 @@
 """A small world that makes clean histories: producers, clusters, cuts and groups that behave."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
 from random import Random

@@ -1,7 +1,5 @@
 """Accounts of the stack's clusters that require a login, and brokers' answers to an ordinary account."""
 
-from __future__ import annotations
-
 from confluent_kafka import KafkaError, Message, Producer
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 

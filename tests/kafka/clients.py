@@ -1,7 +1,5 @@
 """Ordinary clients that reach a cluster directly."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

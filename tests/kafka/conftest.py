@@ -1,7 +1,5 @@
 """Two real clusters that require a login: `east` with one broker of Kafka 3.9, `west` with three of 4.3."""
 
-from __future__ import annotations
-
 import itertools
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Copies between two clusters, and waits for their states."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """ACLs of real clusters in tests: adding them, and syncing the mirrors of a memory store."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from ha_core.kafka.admin import Admin

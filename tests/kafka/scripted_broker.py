@@ -1,7 +1,5 @@
 """Servers with scripted answers: brokers of a few APIs, and servers that are no brokers."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import threading

@@ -1,7 +1,5 @@
 """ACLs of two real clusters with authorizers, and those that a mirror copies to its target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

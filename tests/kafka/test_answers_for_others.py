@@ -1,7 +1,5 @@
 """Brokers that answer for more or fewer partitions than requested lose their connection, without further damage."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any

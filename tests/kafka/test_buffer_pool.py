@@ -1,7 +1,5 @@
 """Buffers for long answers are not reused while a view of them exists."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given, settings

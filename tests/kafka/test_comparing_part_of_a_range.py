@@ -1,7 +1,5 @@
 """A range of which only a bounded number of bytes is compared, without clusters."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import cast

@@ -1,7 +1,5 @@
 """The raw connection against peers that are no Kafka broker."""
 
-from __future__ import annotations
-
 import socket
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Partitions copied between real clusters, by copiers that stop, die and are taken over."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from functools import partial

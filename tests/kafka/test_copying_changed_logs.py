@@ -1,7 +1,5 @@
 """Sources whose logs differ from what producers wrote: stamped by brokers, compacted, truncated at their start."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from functools import partial

@@ -1,7 +1,5 @@
 """A copy whose source or target has changed unexpectedly stops, and reports the way out, without guessing."""
 
-from __future__ import annotations
-
 import os
 import time
 from functools import partial

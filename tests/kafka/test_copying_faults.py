@@ -1,7 +1,5 @@
 """Brokers die, stall or lack replicas: their partitions wait, others continue, and every record is copied once."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager

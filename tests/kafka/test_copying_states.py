@@ -1,7 +1,5 @@
 """Status of a partition by state, and retries after failures."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.kafka.copying.states import (

@@ -1,7 +1,5 @@
 """Topics created by a controller that moves, takes too long, or hangs up before it answers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Takeovers when the epochs of a producer id are used up. Real coordinators take minutes to get there."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.kafka.admin import Admin

@@ -1,7 +1,5 @@
 """A copier whose account is no super user of the target: the guards of its copies spare it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Logins, addresses and outages: errors when a cluster cannot be used."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

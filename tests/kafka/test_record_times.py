@@ -1,7 +1,5 @@
 """Timestamps of first and newest records: two real versions, and a scripted broker that is too old for one of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

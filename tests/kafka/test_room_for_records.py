@@ -1,7 +1,5 @@
 """Request sizes of a copy loop: it never holds more than its limit, whichever broker stalls."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from struct import Struct

@@ -1,7 +1,5 @@
 """SCRAM logins to real brokers: blocking, for commands and jobs, and on an event loop, for gateways."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import uuid

@@ -1,7 +1,5 @@
 """Security profiles from files and mappings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Long work is no standstill."""
 
-from __future__ import annotations
-
 from ha_core.kafka.copying.standstill import STOOD_STILL_S, Standstill
 
 

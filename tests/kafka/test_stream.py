@@ -1,7 +1,5 @@
 """A connection that never blocks passes on the received records unchanged and without a copy."""
 
-from __future__ import annotations
-
 import gc
 import socket
 import ssl

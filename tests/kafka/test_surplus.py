@@ -1,7 +1,5 @@
 """The sequence with which each producer crossed an offset, read from the headers of real batches."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Counts of a lost tail: acknowledged records, and aborted ones separately."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from ha_core.kafka.copies import Counted, count

@@ -1,7 +1,5 @@
 """TLS to brokers: blocking, for commands, tasks and jobs, and non-blocking, for gateways."""
 
-from __future__ import annotations
-
 import asyncio
 import ssl
 import time

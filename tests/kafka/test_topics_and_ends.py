@@ -1,7 +1,5 @@
 """Topics and log ends on real brokers of two versions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Copies on real clusters compared with their sources, while copiers are at work and after foreign changes."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Brokers refuse writes to a copy past the gateways, until a switch has made it the writer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Literal
 

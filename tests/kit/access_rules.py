@@ -1,7 +1,5 @@
 """A cluster's access rules, for tests that need nothing else of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from types import SimpleNamespace
 from typing import Any, Self

@@ -1,7 +1,5 @@
 """Parts of a consumed record. The client's types make them optional, but it always sets them."""
 
-from __future__ import annotations
-
 from confluent_kafka import Message
 
 

@@ -1,7 +1,5 @@
 """Applications of Apache Kafka in real use: Kafka Streams' word count, and a worker of Kafka Connect."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Mirrors and moves of topics that a test carries out in its own process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Operations and what they leave, with fields from the test and defaults for the rest."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.model import LostTail, MigrateOperation, MoveRequest, MoveSet, Scope, SwitchOperation, Tail

@@ -1,7 +1,5 @@
 """A test's own gateway process in front of a stack's clusters, with the test's configuration."""
 
-from __future__ import annotations
-
 import json
 import os
 import random

@@ -1,7 +1,5 @@
 """The platform of a stack, used by operators over its REST API."""
 
-from __future__ import annotations
-
 import ssl
 import time
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Waiting for clients of a test: for their first records, for more of them, and for the end of what they read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from stack.clients.process import PATIENCE_S, ClientProcess

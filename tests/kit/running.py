@@ -1,7 +1,5 @@
 """Tests on a stack: clients, topics, moves, and the verdict at the end."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

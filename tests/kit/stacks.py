@@ -1,7 +1,5 @@
 """Fixtures of tests on real parts: a stack, and an operator's session in its state."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Literal
 

@@ -1,7 +1,5 @@
 """Kafka's command-line tools."""
 
-from __future__ import annotations
-
 import subprocess
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Waiting for a condition; the deadline is only there so that a failure ends, and says what was awaited."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Batches of a source, and a broker of the target that accepts copies of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from struct import pack
 from typing import Any

@@ -1,7 +1,5 @@
 """Logs in memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from struct import pack

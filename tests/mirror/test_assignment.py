@@ -1,7 +1,5 @@
 """Partitions are spread over tasks evenly, and keep their tasks."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Copies compared with their sources: every difference is found with its offset, and nothing else is reported."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 from struct import pack

@@ -1,7 +1,5 @@
 """In compacted topics readers see the last state of each key: it is equal in both logs after any compaction."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 from typing import Any, NamedTuple

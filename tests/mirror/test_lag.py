@@ -1,7 +1,5 @@
 """RPO, and the estimate of bytes that are not copied yet."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

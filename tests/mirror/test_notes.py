@@ -1,7 +1,5 @@
 """Notes of copiers are read as they were written, and anything else is refused."""
 
-from __future__ import annotations
-
 import json
 import zlib
 

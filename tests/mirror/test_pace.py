@@ -1,7 +1,5 @@
 """Limits on bytes per second are kept over time, however bytes arrive; and rates are measured."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A partition copied batch by batch: the contents of the copy, and the notes written before."""
 
-from __future__ import annotations
-
 from struct import pack
 from typing import Any
 

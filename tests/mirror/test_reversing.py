@@ -1,7 +1,5 @@
 """A reversed mirror knows its map, and copies nothing twice."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Decompression is bounded before any memory is used, for every codec."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

@@ -1,7 +1,5 @@
 """Filters of access rules in words; their semantics are compared with Kafka's in `tests/gateway/composed`."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model.access import (

@@ -1,7 +1,5 @@
 """Client ids are split into the instance and the parts that libraries add."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

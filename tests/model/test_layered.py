@@ -1,7 +1,5 @@
 """A layered mapping is an immutable dict whose changed copies share unchanged entries."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from unittest.mock import patch
 

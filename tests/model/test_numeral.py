@@ -1,7 +1,5 @@
 """Whole numbers in text from outside."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model.cluster import parse_bootstrap

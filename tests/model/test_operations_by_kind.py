@@ -1,7 +1,5 @@
 """Each kind of operation answers for itself what code for all kinds asks."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any, get_args
 

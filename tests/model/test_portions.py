@@ -1,7 +1,5 @@
 """Long lists in portions."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

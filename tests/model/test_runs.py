@@ -1,7 +1,5 @@
 """Source records of a copy, by its runs."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """Names that clients choose are shown in full, wherever people read them."""
 
-from __future__ import annotations
-
 import json
 import logging
 import sys

@@ -1,7 +1,5 @@
 """Operations stored by earlier versions keep their meaning."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

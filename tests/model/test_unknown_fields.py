@@ -1,7 +1,5 @@
 """Fields of a newer version survive a rewrite by this one."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

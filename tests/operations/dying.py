@@ -1,7 +1,5 @@
 """Processes that die by SIGKILL before or after one call; another process ends their operations."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Silent corruption of a log by its disk: another record, under a valid checksum."""
 
-from __future__ import annotations
-
 import google_crc32c
 
 from ha_core.mirror.split import Record, read_records

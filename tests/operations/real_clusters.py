@@ -1,7 +1,5 @@
 """Helpers for operations on real clusters: records, members of groups, registered gateways, stored documents."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

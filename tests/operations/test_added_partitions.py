@@ -1,7 +1,5 @@
 """A topic that gets partitions while it is being moved leaves none of them in the origin."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import cast

@@ -1,7 +1,5 @@
 """A cluster dies, its topics move on what was last seen of it, and it comes back: whole, with less, or with nothing."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass

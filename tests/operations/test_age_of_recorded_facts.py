@@ -1,7 +1,5 @@
 """How old what was last seen of a dead cluster is, where clocks are wrong."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 import pytest

@@ -1,7 +1,5 @@
 """Old extents go when nothing of them can be read or is needed any more, and their topic with them if that is asked."""
 
-from __future__ import annotations
-
 import uuid
 from datetime import UTC, datetime, timedelta
 from functools import partial

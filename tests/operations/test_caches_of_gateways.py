@@ -1,7 +1,5 @@
 """How gateways follow the platform is told of all of them in one place, with what is wrong and the way out."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The facts that a switch takes from a copy that it has caught up, compared with the copier's own account."""
 
-from __future__ import annotations
-
 from ha_core.kafka.copying import Reached
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition import PartitionCopy

@@ -1,7 +1,5 @@
 """Ranges compared side by side by one process: all of them, or for so long; without clusters."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Collection

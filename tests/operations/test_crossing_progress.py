@@ -1,7 +1,5 @@
 """The words for the progress of a crossing."""
 
-from __future__ import annotations
-
 from ha_core.operations.migration.crossing.ends import CrossingProgress, PartitionProgress, remaining_words
 from ha_core.operations.running.settling import CrossingStatus
 from tests.kit.operations import a_migration

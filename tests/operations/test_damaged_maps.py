@@ -1,7 +1,5 @@
 """One damaged map does not prevent moves of other topics."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

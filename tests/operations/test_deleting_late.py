@@ -1,7 +1,5 @@
 """Copies that are to be deleted, by who stands still or comes again: without clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 

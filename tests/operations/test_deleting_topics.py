@@ -1,7 +1,5 @@
 """Topics deleted in all clusters: what clients see meanwhile, what is forgotten, and what a death leaves."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from types import SimpleNamespace

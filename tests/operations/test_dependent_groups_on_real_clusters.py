@@ -1,7 +1,5 @@
 """Groups that come along with topics that migrate, on real ZooKeeper and two Kafka clusters, without gateways."""
 
-from __future__ import annotations
-
 import shlex
 import uuid
 from collections.abc import Iterator

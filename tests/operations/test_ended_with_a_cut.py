@@ -1,7 +1,5 @@
 """Further mirrors that a forced cut has ended: their copiers, and what keeps writers out of their copies."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """More mirrors than one operation can keep, ended at once: without clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """A change of the platform is said to be in force only where gateways follow the database that it was written to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

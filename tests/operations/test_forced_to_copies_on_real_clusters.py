@@ -1,7 +1,5 @@
 """A cluster dies, its mirrored topics go on at their copies by operations that may die anywhere, and it comes back."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

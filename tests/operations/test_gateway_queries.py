@@ -1,7 +1,5 @@
 """Gateways to which queries go."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.metrics.http import HttpServer

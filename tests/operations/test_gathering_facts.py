@@ -1,7 +1,5 @@
 """Facts about clusters that answer in part, or not at all: no healthy one is reported lost, no fact forgotten."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.kafka.admin import Admin

@@ -1,7 +1,5 @@
 """Facts about real clusters: healthy ones are never reported lost, and facts about a stalled one are kept."""
 
-from __future__ import annotations
-
 import uuid
 
 import pytest

@@ -1,7 +1,5 @@
 """Guards that an ordinary account places around its copies, by the principal that its security profile names."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Document, Mirror

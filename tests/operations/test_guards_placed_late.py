@@ -1,7 +1,5 @@
 """Rules that keep writers out of a copy, placed by who stood still while it became the writer: without clusters."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.kafka.errors import KafkaAdminError

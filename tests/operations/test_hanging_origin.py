@@ -1,7 +1,5 @@
 """A cluster that takes connections and answers nothing is waited for once by who does without it, and no longer."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

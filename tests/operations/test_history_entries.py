@@ -1,7 +1,5 @@
 """Times and operations of history entries."""
 
-from __future__ import annotations
-
 from ha_core.model import Crossing, Extent, HistoryEntry, SwitchOperation, Topic
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import Journal, Lap

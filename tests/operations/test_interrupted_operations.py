@@ -1,7 +1,5 @@
 """Running operations are found by their locks, however many operations there ever were."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Planning, replay and execution share their steps: each step has an effect on clusters, and one in the replay."""
 
-from __future__ import annotations
-
 from typing import Any, get_args
 
 import pytest

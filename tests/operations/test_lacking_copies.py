@@ -1,7 +1,5 @@
 """Copies that are checked for records that they have deleted and their sources still have."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import CopiedMirror, CopiedPartition, KnownTopic, Mirror, MirrorCopies, Run

@@ -1,7 +1,5 @@
 """A batch of a migration may begin long after its proposal: its topics may have moved since."""
 
-from __future__ import annotations
-
 from ha_core.model import MoveRequest, MoveSet, Scope, Topic
 from ha_core.model.extent import append, identity
 from ha_core.operations.engine.environment import Environment

@@ -1,7 +1,5 @@
 """No client is sent to a copy that is created in the target after its move was undone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Topics get mirrors, by operations that may die anywhere; what is mirrored stays where it is."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager

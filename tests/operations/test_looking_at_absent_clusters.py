@@ -1,7 +1,5 @@
 """Logs of a returned cluster: what is missing, what cannot be judged yet, and what is held."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A thousand topics of fifty partitions, in batches whose revisions ZooKeeper takes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from random import Random

@@ -1,8 +1,6 @@
 """Migrations with a predicted cut on real ZooKeeper and two Kafka clusters, without gateways: clients write to the
 origin directly, so all that comes above a cut stays surplus."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

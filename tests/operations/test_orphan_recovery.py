@@ -1,7 +1,5 @@
 """Orphan recovery: operations without executor that are resumed, when, and those that are left alone."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise

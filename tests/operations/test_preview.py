@@ -1,7 +1,5 @@
 """The predicted cost of a move: from facts, recorded facts, and earlier moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import (

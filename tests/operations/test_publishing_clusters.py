@@ -1,7 +1,5 @@
 """A cluster on the platform comes into force if it answers and is the cluster that it claims to be."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The platform's quotas come into force by any publisher, wherever an earlier one was killed."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path

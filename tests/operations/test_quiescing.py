@@ -1,7 +1,5 @@
 """Open transactions end before the fence, or the move does not begin."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import dataclass, field
 from typing import cast

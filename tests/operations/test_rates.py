@@ -1,7 +1,5 @@
 """Rates as the job `offsets` leaves them."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """A returned cluster is not given up because the cluster of its copy does not answer."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any

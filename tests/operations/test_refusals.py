@@ -1,7 +1,5 @@
 """A refused change says first that nothing was changed; code reads its fields, never its text."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError, unchanged

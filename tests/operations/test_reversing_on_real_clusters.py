@@ -1,7 +1,5 @@
 """Mirrors turned round on real clusters: what was copied one way is not copied back."""
 
-from __future__ import annotations
-
 import threading
 import uuid
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """How much a move writes at once is known before it begins, and what can be small is."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

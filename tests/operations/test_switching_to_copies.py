@@ -1,7 +1,5 @@
 """Mirrored topics are switched to their copies and back, by operations that may die anywhere."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from itertools import takewhile

@@ -1,7 +1,5 @@
 """Mirrors' partitions, settings and offsets, synced from one real cluster to another."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

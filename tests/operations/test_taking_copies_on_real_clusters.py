@@ -1,7 +1,5 @@
 """Copies that a forced switch takes over, on real clusters: one whose log is not there has begun, or it has not."""
 
-from __future__ import annotations
-
 import threading
 import uuid
 

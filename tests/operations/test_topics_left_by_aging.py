@@ -1,7 +1,5 @@
 """Topics that an aged migration has left are deleted under locks that are released in any case."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any, cast
 

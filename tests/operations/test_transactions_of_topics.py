@@ -1,7 +1,5 @@
 """Open transactions of a topic, their producers, and hanging ones."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """One topic with two mirrors: both are equal to it, and what becomes of the second where it goes to the first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

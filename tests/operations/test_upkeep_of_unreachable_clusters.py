@@ -1,7 +1,5 @@
 """Recording facts, returned clusters and aging without any answer: everything stays, with the reason."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import KnownGroup, KnownTopic, Topic

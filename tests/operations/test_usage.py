@@ -1,7 +1,5 @@
 """Uses are withdrawn by operators, and grow old by themselves."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Usage, Use

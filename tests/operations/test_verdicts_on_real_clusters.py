@@ -1,7 +1,5 @@
 """Pre-flight verdicts about real brokers: replicas, transactions, and maps without room."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

@@ -1,7 +1,5 @@
 """After the cut: what lies beyond it in the origin, and a gateway that stood still and may have come back."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 

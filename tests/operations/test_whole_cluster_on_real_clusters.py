@@ -1,7 +1,5 @@
 """All of a cluster goes to the copies of its topics, part by part, by commands that die inside a part; and by force."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial

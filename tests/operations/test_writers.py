@@ -1,7 +1,5 @@
 """Rules that keep writers out of a copy, when a switch makes it the writer: without clusters."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

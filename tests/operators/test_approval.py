@@ -1,7 +1,5 @@
 """Users who may approve a run."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Retries of a failed part of a cluster, or batch of a migration."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any

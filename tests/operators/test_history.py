@@ -1,7 +1,5 @@
 """Recorded rates that a migration uses."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

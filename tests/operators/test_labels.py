@@ -1,7 +1,5 @@
 """Users of a form read its labels, not the options of a command."""
 
-from __future__ import annotations
-
 import pickle
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """First lines of runs that change mirrors."""
 
-from __future__ import annotations
-
 from contextlib import nullcontext
 from dataclasses import replace
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Results of a run that compares mirrors."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

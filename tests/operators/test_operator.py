@@ -1,7 +1,5 @@
 """Behaviour of all operators: bounded results, timeouts, and keys that a form does not have."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

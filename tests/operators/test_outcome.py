@@ -1,7 +1,5 @@
 """The first line of a run's result."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

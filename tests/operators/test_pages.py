@@ -1,7 +1,5 @@
 """Pages of Airflow's UI while ZooKeeper is away, with many viewers."""
 
-from __future__ import annotations
-
 import json
 from concurrent.futures import ThreadPoolExecutor
 

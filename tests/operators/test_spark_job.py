@@ -1,7 +1,5 @@
 """A Spark job as a task: arguments of spark-submit, and results."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Waiting for cuts: a worker checks, then a trigger waits until there is work."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

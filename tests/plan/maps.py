@@ -1,7 +1,5 @@
 """Maps of single partitions, as moves and retention make them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from ha_core.model import Extent

@@ -4,8 +4,6 @@ Every step is a generator that yields between its effects: a test that stops adv
 Between two effects the world goes on: gateways lag behind, requests are in flight, producers and consumers work.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from random import Random

@@ -1,8 +1,6 @@
 """The world of moves, with a mirror that is turned round: either cluster may have the copy, and any step may be the
 last of its process."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Literal

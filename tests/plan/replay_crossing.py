@@ -4,8 +4,6 @@ As in `replay`, every step is a generator that yields between its effects; a tes
 executor there. `faults` leaves out conditions of the invariant: the checker has to find each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from random import Random

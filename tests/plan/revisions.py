@@ -1,7 +1,5 @@
 """Views after a revision."""
 
-from __future__ import annotations
-
 from typing import TypeVar
 
 from ha_core.model import LastSequences, MigrateOperation, MoveOperation, Topic, View

@@ -1,7 +1,5 @@
 """A cluster that was away: which flow may begin, and what a look at its log settles."""
 
-from __future__ import annotations
-
 from typing import get_args
 
 import pytest

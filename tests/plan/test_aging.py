@@ -1,7 +1,5 @@
 """Rules for dropping an old extent: each one alone, then all against a model of the offsets that readers can get."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

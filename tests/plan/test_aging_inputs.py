@@ -1,7 +1,5 @@
 """The command and the Spark job collect the inputs of aging in different ways, and reach equal verdicts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime

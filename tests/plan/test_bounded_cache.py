@@ -1,7 +1,5 @@
 """Caches keyed by names from the wire are bounded: per table, over all tables, and by the lengths of names."""
 
-from __future__ import annotations
-
 from itertools import islice
 
 from ha_core.model.access import AclOperation, ResourceType

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Literal
 
 from ha_core.model import MoveRequest, Scope, Usage, Use, UserBindings, View

@@ -1,7 +1,5 @@
 """Revisions of a forced switch for topics that continue at their copies."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Guards of copies, distinguished from other denials."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.plan.facts.clusters import TopicAcl

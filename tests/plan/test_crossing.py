@@ -1,7 +1,5 @@
 """Single revisions of a crossing, their refusals, and results derived from maps."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

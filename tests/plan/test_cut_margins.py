@@ -1,7 +1,5 @@
 """Distance of a cut after logs were faster than the previous one."""
 
-from __future__ import annotations
-
 from random import Random
 
 import pytest

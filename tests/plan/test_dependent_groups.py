@@ -1,7 +1,5 @@
 """Groups that follow their topics: their users, and reasons why they stay."""
 
-from __future__ import annotations
-
 from ha_core.model import Cluster, Crossing, Group, MoveRequest, MoveSet, Scope, Topic, Usage, Use, UserBindings, View
 from ha_core.plan.facts.clusters import Facts
 from ha_core.plan.move.closure import Closure, users_at

@@ -1,7 +1,5 @@
 """Uses that are too old are no sign of current users."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

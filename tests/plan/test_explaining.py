@@ -1,7 +1,5 @@
 """Explanations of how a client is served name what decided."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Cluster, Extent, Fence, Group, Identity, Mask, Topic, UserBindings, View

@@ -1,7 +1,5 @@
 """Extents against a brute-force model: a dictionary of every client offset that was ever acknowledged."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """The cut of a move with a dead origin is above all that the origin may have acknowledged, and never moves."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """A cluster never comes back: lost records are counted, its extents are removed, and nothing else changes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

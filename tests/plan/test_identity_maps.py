@@ -1,7 +1,5 @@
 """Maps that keep everybody in the origin while a copy exists in the target."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """To switch a topic, its user's instance moves if a binding of the instance would hold, else the whole user moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Scope, Usage, Use, UserBindings

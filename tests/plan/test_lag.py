@@ -1,7 +1,5 @@
 """The lag of a group over the clusters that hold the records of one partition."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Extent, Topic, View

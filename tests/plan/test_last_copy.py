@@ -5,8 +5,6 @@ A topic of east is mirrored to west, and east dies. Clients continue in west, by
 operator has done the row's steps, and then west dies.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Literal, NamedTuple
 

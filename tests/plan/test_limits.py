@@ -1,7 +1,5 @@
 """The pre-flight check warns if a limit of the target's brokers is narrower than the origin's."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.plan.mirror.linking import LINK_RULES

@@ -1,7 +1,5 @@
 """Dependents of a cluster are known before it is masked."""
 
-from __future__ import annotations
-
 from ha_core.model import Cluster, Group, Topic, Usage, Use, UserBindings, View
 from ha_core.model.extent import identity
 from ha_core.plan.absence.masking import Affected, affected

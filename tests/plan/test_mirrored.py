@@ -1,7 +1,5 @@
 """A topic's name means its only mirror, and a user reads the copy of the gateway's zone; nothing is guessed."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Cluster, Mirror, UserBindings, View

@@ -1,7 +1,5 @@
 """Revisions of a move, document by document."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any, TypeVar
 

@@ -1,7 +1,5 @@
 """The quota that applies to a client."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

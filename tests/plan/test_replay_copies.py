@@ -1,7 +1,5 @@
 """Switches to copies from every interrupted prefix: killed between any two effects, then resumed or undone."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model.extent import open_extent

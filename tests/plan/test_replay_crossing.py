@@ -1,7 +1,5 @@
 """The planner of a crossing from every interrupted prefix, with gateways that lag and keep acknowledging."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """A cluster that was given up comes back: with all that was known of it, with more, and with less."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

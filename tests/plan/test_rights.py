@@ -1,7 +1,5 @@
 """Compiled rules agree with a plain implementation of Kafka's semantics, and stay within their size bounds."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """The last sequence of each producer below a cut that the log has run past."""
 
-from __future__ import annotations
-
 from ha_core.plan.facts.clusters import ProducerFacts, Surplus
 from ha_core.plan.move.carry_over import below_cut
 

@@ -1,7 +1,5 @@
 """A topic behaves alike in another cluster, whatever its brokers' defaults; and copies accept more."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """A client id in use at several addresses at once is reported; idle connections do not count."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.plan.access.shared_ids import IDLE_MS, SharedId, in_use, shared_ids

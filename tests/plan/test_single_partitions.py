@@ -1,7 +1,5 @@
 """Single partitions move, and the rest of their topic stays: maps, writers, verdicts."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The map after a switch to a copy, against a dictionary of every record."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

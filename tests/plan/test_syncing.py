@@ -1,7 +1,5 @@
 """Differences of rights and commits between a copy and its source."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Copies may be deleted when their mirrors end, unless readers, groups or operators need them."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import LostTail, Tail, Topic, UserBindings, View

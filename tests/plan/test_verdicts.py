@@ -1,7 +1,5 @@
 """Every bad input is found before anything is changed, with the thing, the value and the way out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import get_args

@@ -1,7 +1,5 @@
 """The verdicts of a switch to copies, and of links, each with its code, number and way out."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Effects of the target's settings on topics are reported before anything is changed."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

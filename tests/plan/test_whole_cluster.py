@@ -1,7 +1,5 @@
 """A whole cluster, cut into parts that can move alone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Users whose switch would take along topics of many others are found by their usage."""
 
-from __future__ import annotations
-
 from ha_core.model import Cluster, Usage, Use, View
 from ha_core.plan.move.users import SHARED, WIDE, widths
 

@@ -1,7 +1,5 @@
 """Mirrors drawn: what stands badly is seen first, nothing is loaded, and names are only text."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 
 from ha_core.model import Mirror, PartitionReport

@@ -1,7 +1,5 @@
 """A page as a log and as an approval show it."""
 
-from __future__ import annotations
-
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table, html, log_lines, markdown
 
 ROWS = [(f"orders-{number}", "" if number else "named") for number in range(MAX_ROWS + 5)]

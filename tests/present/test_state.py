@@ -1,7 +1,5 @@
 """Pages about gateways."""
 
-from __future__ import annotations
-
 from ha_core.model import GatewayRecord
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.present.page import Table

@@ -1,7 +1,5 @@
 """Verdicts as people and programs get them: the same rows."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Platforms of tests: on an SQLite file, and on a real PostgreSQL if it is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

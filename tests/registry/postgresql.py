@@ -1,7 +1,5 @@
 """A private PostgreSQL for tests, if its programs are installed."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """Clients of the REST API, with and without a network: an operator, a gateway, and one without a valid token."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

@@ -1,7 +1,5 @@
 """Many entries from one form: all of them, or none with all the reasons."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes: versions, times, refusals, and atomicity."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Use, identify

@@ -1,7 +1,5 @@
 """Changes by gateways in the name of clients: single rules, and no partial writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

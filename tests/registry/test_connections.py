@@ -1,7 +1,5 @@
 """The service over a network: clients that hold connections neither lock others out nor exhaust memory."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The database: its file mode, its tables, and errors while it is away."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The discovery feed that gateways poll: addresses and settings, without parts that they know already."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """YAML and JSON that operators write into forms and files."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

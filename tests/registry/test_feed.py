@@ -1,7 +1,5 @@
 """The gateways' feed: complete below a time, as of a time, and equal for all readers."""
 
-from __future__ import annotations
-
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Keys of passwords, as RFC 5802 and RFC 7677 derive them."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from base64 import b64decode, b64encode

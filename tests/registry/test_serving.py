@@ -1,7 +1,5 @@
 """The REST API, called without a network."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Allowed names, rules, quotas and settings."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import unicodedata

@@ -1,7 +1,5 @@
 """Answers of a broker and of a gateway in front of it, without parts that must differ: author and time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from ha_core.wire import ErrorCode

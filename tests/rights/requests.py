@@ -1,7 +1,5 @@
 """Requests of every API that requires a right, made from given names."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 

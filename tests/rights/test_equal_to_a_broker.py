@@ -4,8 +4,6 @@ support, and for each user allowed names, denied names, and both in one request.
 The cases follow from the table of APIs: the first test finds an API without a request here.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """The rights in the table of APIs fit the messages, in every version: each denial can be encoded."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, get_args

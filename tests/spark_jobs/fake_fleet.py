@@ -1,7 +1,5 @@
 """Clusters that exist only in this file, for executors to query: their bootstrap contains their topics and groups."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from typing import Any

@@ -1,7 +1,5 @@
 """The windows between reads of one log, read by read: the reference for Spark's window functions."""
 
-from __future__ import annotations
-
 import math
 import statistics
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Queries to brokers are bounded and parallel, and failures are answers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 

@@ -1,7 +1,5 @@
 """The jobs' command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The arithmetic of suggested cuts."""
 
-from __future__ import annotations
-
 import math
 import random
 

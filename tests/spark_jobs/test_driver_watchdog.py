@@ -1,7 +1,5 @@
 """A job whose Java process has ended, or hangs, reports it and ends instead of waiting forever."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Rows, their schema, and their conversion to Arrow and back."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import pyarrow as pa

@@ -1,7 +1,5 @@
 """The session of a job: whose settings apply, and a missing Spark Connect server."""
 
-from __future__ import annotations
-
 import json
 import logging
 import os

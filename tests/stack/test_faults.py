@@ -1,7 +1,5 @@
 """A small real stack: it serves, takes faults, and leaves no process, however it ends."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """Processes that a part has started take faults under their own names."""
 
-from __future__ import annotations
-
 import asyncio
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Jars are used only if they match the lock."""
 
-from __future__ import annotations
-
 from hashlib import sha256
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Packages of Node.js are used only if they match the lock."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import io

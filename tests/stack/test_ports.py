@@ -1,7 +1,5 @@
 """Blocks of ports: never shared, and not reused at once."""
 
-from __future__ import annotations
-
 from stack import ports
 
 

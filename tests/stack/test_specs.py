@@ -1,7 +1,5 @@
 """Specifications of stacks: invalid ones are refused before anything starts, with the remedy."""
 
-from __future__ import annotations
-
 import pytest
 from typer.testing import CliRunner
 

@@ -1,7 +1,5 @@
 """Documents for the tests, and changes that write them."""
 
-from __future__ import annotations
-
 import itertools
 
 from ha_core.model import Document, GatewayRecord, HistoryEntry, Operation, UserBindings

@@ -1,7 +1,5 @@
 """A TCP proxy in front of a real ZooKeeper that can lose the next write's reply, or the whole connection."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Two stores to run the contract on, with a common interface of sessions that can inject faults."""
 
-from __future__ import annotations
-
 import contextlib
 from typing import Protocol
 

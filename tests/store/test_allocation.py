@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE

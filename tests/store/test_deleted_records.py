@@ -1,7 +1,5 @@
 """Deletions of records, which gateways store before they acknowledge them, and which moves read."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import Fence, Topic, UnreadableDocumentError

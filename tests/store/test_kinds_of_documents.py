@@ -1,7 +1,5 @@
 """A kind of document is one class: the tree, revisions, gateways and operations read its attributes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

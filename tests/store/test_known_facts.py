@@ -1,7 +1,5 @@
 """Recorded facts of clusters."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """A thousand topics of fifty partitions each, in a real ZooKeeper."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """The documents of the mirror job: claims, tasks and reports."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.model import (

@@ -1,7 +1,5 @@
 """Quotas of the platform in the tree: written together with how far they are published, by one process at a time."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Quotas in the tree, in Kafka's form."""
 
-from __future__ import annotations
-
 import json
 import threading
 from functools import partial

@@ -1,7 +1,5 @@
 """How ZooKeeper is reached: configuration files, TLS, and nodes that belong to an account."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

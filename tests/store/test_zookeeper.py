@@ -1,7 +1,5 @@
 """Behaviour that only a real ZooKeeper can show."""
 
-from __future__ import annotations
-
 import socket
 import uuid
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Waiting for asynchronous effects."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

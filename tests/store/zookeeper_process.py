@@ -1,7 +1,5 @@
 """A ZooKeeper server, from pyspark's jars, that may be killed and started again."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

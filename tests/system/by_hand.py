@@ -1,7 +1,5 @@
 """A producer with hand-made batches, one of which can be sent twice."""
 
-from __future__ import annotations
-
 import time
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Stacks and runs for system tests."""
 
-from __future__ import annotations
-
 import os
 import random
 import re

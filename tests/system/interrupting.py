@@ -1,7 +1,5 @@
 """An interruptible move: its command as a process, and an observer that acts at its fence and its cut."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import signal

@@ -1,7 +1,5 @@
 """`switchyard migrate --cut predicted` as a process that tests may kill, and its outcome."""
 
-from __future__ import annotations
-
 import json
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rounds of switches of one mirrored topic under load: planned ones, and forced ones after a cluster's failure."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Collection, Mapping
 from contextlib import suppress

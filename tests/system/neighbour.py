@@ -1,7 +1,5 @@
 """A client that other clients' moves must not disturb: it counts its library's retries, errors and reconnects."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

@@ -1,7 +1,5 @@
 """A raw socket client: it connects from an address of its choice, logs in, and can stop in the middle of a request."""
 
-from __future__ import annotations
-
 import base64
 import socket
 import struct

@@ -1,7 +1,5 @@
 """A reader of one topic through one gateway, and the bytes that this gateway has served from copies."""
 
-from __future__ import annotations
-
 import re
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """Executors that die or hang under their fence: clients go on within seconds."""
 
-from __future__ import annotations
-
 import signal
 import time
 

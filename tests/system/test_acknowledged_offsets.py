@@ -1,7 +1,5 @@
 """Acknowledgements of real producers: the offset at which each record is read, even after a lost answer."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kit.progress import acked, await_more

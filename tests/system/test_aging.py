@@ -1,7 +1,5 @@
 """An old extent is dropped and its topic deleted under load: clients notice nothing, and offsets stay."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient

@@ -3,8 +3,6 @@
 The runs without gateways validate the kit; the others show that a gateway changes nothing.
 """
 
-from __future__ import annotations
-
 import re
 import time
 

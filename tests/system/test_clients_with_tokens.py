@@ -1,7 +1,5 @@
 """Unmodified clients of every library log in with a bearer token, and not with another issuer's."""
 
-from __future__ import annotations
-
 import asyncio
 import tempfile
 from collections.abc import Callable, Iterator

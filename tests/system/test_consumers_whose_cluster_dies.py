@@ -1,7 +1,5 @@
 """A cluster dies: its consumers keep their partitions, and all resume where their groups are moved."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 

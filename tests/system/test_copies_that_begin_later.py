@@ -1,7 +1,5 @@
 """A copy that has deleted records of its source: readers still get all records after a switch to the copy."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient

@@ -1,7 +1,5 @@
 """A gateway, the command or a leading broker is killed at a random instant while a topic crosses over under load."""
 
-from __future__ import annotations
-
 import os
 import random
 import time

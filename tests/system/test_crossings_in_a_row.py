@@ -1,7 +1,5 @@
 """A topic crosses over again and again under a steady load, and readers that begin anew find all of it, once."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Live groups that move with their topics, while producers and consumers work through the gateways."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

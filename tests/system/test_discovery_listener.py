@@ -1,7 +1,5 @@
 """Unmodified clients find the brokers at the discovery listener, and connect to them directly."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

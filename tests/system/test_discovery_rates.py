@@ -1,7 +1,5 @@
 """Unmodified clients above their request rate are answered later, by settings that change while they run."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A cluster dies under load, its topics move, and it returns: with more records than known, fewer, or never."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

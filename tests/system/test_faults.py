@@ -1,7 +1,5 @@
 """Gateways, commands and ZooKeeper that are killed or put to sleep at the worst instants of a move under load."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

@@ -1,7 +1,5 @@
 """Every gateway enforces users and rules of the platform soon, and their deletion as soon."""
 
-from __future__ import annotations
-
 import time
 from itertools import count
 from typing import Any

@@ -1,7 +1,5 @@
 """A cluster dies under load, and its users are forced into the other one: they go on, and lost records are counted."""
 
-from __future__ import annotations
-
 import dataclasses
 import json
 from collections.abc import Iterator

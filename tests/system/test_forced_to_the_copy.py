@@ -1,8 +1,6 @@
 """The active cluster is killed, or hangs, under load, and its topic goes on at its copy: copied records are read, the
 lost tail is counted when the cluster is back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Iterator
 

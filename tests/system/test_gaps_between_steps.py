@@ -1,7 +1,5 @@
 """Minutes between the steps of an operation, and other users at work in them."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

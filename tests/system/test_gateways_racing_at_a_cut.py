@@ -4,8 +4,6 @@ Through any gateway, the origin's leader decides on which side of the cut each r
 gateway completes the work of one that dies there.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import random

@@ -1,7 +1,5 @@
 """Clients that stop in the middle of a request, or guess logins, neither delay others nor gain anything."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A hanging cluster harms no client of others, and its last known state is served, also by a new gateway."""
 
-from __future__ import annotations
-
 import contextlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Kafka's tools change rules and quotas of the platform through one gateway, and all gateways enforce them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

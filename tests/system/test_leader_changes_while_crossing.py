@@ -1,7 +1,5 @@
 """The origin's partitions change their leaders while a topic is crossing: its cuts stay, and nothing is undone."""
 
-from __future__ import annotations
-
 import itertools
 import time
 from pathlib import Path

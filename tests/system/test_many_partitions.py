@@ -4,8 +4,6 @@
 file (`ulimit -n`) and two memory maps (`vm.max_map_count`) for each of them, and more heap.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """Requests for a masked cluster fail fast, and everything else goes on."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

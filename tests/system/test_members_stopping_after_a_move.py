@@ -1,7 +1,5 @@
 """Members that stop before they have noticed that their group was moved."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions
 from confluent_kafka.admin import AdminClient

@@ -1,7 +1,5 @@
 """Migrations without a fence while every kind of client works through the gateways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

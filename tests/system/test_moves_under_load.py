@@ -1,7 +1,5 @@
 """Planned moves there and back while every kind of client works through the gateways."""
 
-from __future__ import annotations
-
 import pytest
 
 from stack.clients.kinds import CONSUMERS, PRODUCERS

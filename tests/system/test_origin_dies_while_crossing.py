@@ -1,7 +1,5 @@
 """The origin dies while a crossing is open: the crossing ends without it, and no acknowledged record is lost."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

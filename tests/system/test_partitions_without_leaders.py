@@ -1,7 +1,5 @@
 """Brokers of a live cluster are lost: a partition has no leader, or one that lacks acknowledged records."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

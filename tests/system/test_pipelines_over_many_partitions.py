@@ -10,8 +10,6 @@ A failure reports both clusters' batches of the partition, and the gateways' sta
 their epoch handling (`debug=eos`).
 """
 
-from __future__ import annotations
-
 import os
 import random
 import threading

@@ -1,7 +1,5 @@
 """The platform's state stays in force while it, its database or ZooKeeper is away; after that everything catches up."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The platform, gateways, clients and ZooKeeper over TLS: a user of the platform logs in by SCRAM at every gateway."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

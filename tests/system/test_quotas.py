@@ -1,7 +1,5 @@
 """Quotas of gateways, compared with those of a real broker."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Consumers that read, seek and lag over the cuts of a topic that has moved."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

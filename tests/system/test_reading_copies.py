@@ -1,7 +1,5 @@
 """A reader in the zone of the standby reads there, even if the copy's job or the source fails."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

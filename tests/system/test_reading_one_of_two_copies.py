@@ -1,7 +1,5 @@
 """One topic with mirrors in two clusters: each reader is served from the copy in the zone of its gateway."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

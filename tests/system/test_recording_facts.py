@@ -1,7 +1,5 @@
 """The gateways keep recorded facts of clusters fresh: one gateway records, and another one when the first is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal

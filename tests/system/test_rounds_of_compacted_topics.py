@@ -1,8 +1,6 @@
 """A compacted topic goes to its copy and back under load: the newest acknowledged record of each key is there, except
 for a lost tail; and a cluster with such a tail becomes no standby until an operator has removed the obstacle."""
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Collection, Mapping

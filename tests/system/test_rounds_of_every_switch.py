@@ -1,8 +1,6 @@
 """A mirrored topic goes to its copy and back under load, planned and forced, repeatedly: all acknowledged records are
 delivered, except for the reported loss, record by record."""
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -3,8 +3,6 @@
 Each secret is a canary: all remains of the run are searched for it, as it is and in usual encodings.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import ssl

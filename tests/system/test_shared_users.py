@@ -1,7 +1,5 @@
 """Users shared by several applications: an instance, topic or group moves, and the others are not disturbed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 from uuid import uuid4

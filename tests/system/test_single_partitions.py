@@ -1,7 +1,5 @@
 """Single partitions move between clusters while clients write to all of them through the gateways."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Consumers with small fetches at a cut: less than a batch at a time, or below records deleted above the cut."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import TopicPartition
 from confluent_kafka.admin import AdminClient

@@ -1,7 +1,5 @@
 """Gateways that stop in the middle of a request, and gateways that end, while clients write."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from functools import partial

@@ -1,7 +1,5 @@
 """Batches across an open cut, of every size and codec, by a real producer on real brokers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

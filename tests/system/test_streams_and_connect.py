@@ -1,7 +1,5 @@
 """Kafka Streams and Kafka Connect, as Apache ships them, while their instances move under load."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import threading

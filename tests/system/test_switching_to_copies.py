@@ -1,7 +1,5 @@
 """A mirrored topic is switched to its copy and back under load, by the job's copiers and the switch's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from ha_core.store.store import Store

@@ -1,7 +1,5 @@
 """Everything over TLS: clients to gateways, gateways and commands to brokers and to ZooKeeper."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 import time

@@ -1,7 +1,5 @@
 """Administrators and their tools get the brokers' answers through two gateways."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections import Counter

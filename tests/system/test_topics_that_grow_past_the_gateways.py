@@ -1,8 +1,6 @@
 """A mirrored topic gets a partition in its source by Kafka's tools: none of it is lost or routed elsewhere, before and
 after its copy has grown."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

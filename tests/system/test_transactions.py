@@ -1,7 +1,5 @@
 """Transactional producers at work while their user is moved there and back."""
 
-from __future__ import annotations
-
 import pytest
 
 from stack.clients.process import ClientProcess

@@ -1,7 +1,5 @@
 """A transaction continues on another connection under a fence, and is aborted there if its client gives it up."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Transactional producers go on at another gateway when theirs is killed for good, and can be moved."""
 
-from __future__ import annotations
-
 import pytest
 
 from stack.clients.process import ClientProcess

@@ -1,7 +1,5 @@
 """Operators see the clients of live gateways, and why a client is served where it is."""
 
-from __future__ import annotations
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 

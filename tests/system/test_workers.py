@@ -1,7 +1,5 @@
 """Gateways with several workers on a real stack: one dies, and one is stopped, while topics move under load."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

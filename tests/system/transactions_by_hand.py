@@ -1,7 +1,5 @@
 """A hand-made transactional producer, and the records of read_committed readers."""
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable

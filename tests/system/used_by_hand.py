@@ -1,7 +1,5 @@
 """Clients that write and read one request at a time, through a gateway or at a broker, and record the answers."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field

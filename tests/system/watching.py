@@ -1,7 +1,5 @@
 """Observations of fault tests: leaders, acknowledged and read records, failed clients."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 import httpx

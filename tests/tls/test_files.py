@@ -1,7 +1,5 @@
 """TLS files: errors are named, and changes take effect."""
 
-from __future__ import annotations
-
 import logging
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The assignment of a consumer group member, read from its own bytes."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

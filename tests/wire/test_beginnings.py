@@ -1,7 +1,5 @@
 """Detection of a connection's protocol by its first bytes."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

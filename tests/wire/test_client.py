@@ -1,7 +1,5 @@
 """The client's side of a connection against a scripted server's side, without sockets."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from io import BytesIO
 from typing import Any

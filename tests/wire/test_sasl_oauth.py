@@ -1,7 +1,5 @@
 """OAUTHBEARER without a socket: its messages, and the round that reports a refusal."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

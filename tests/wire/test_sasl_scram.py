@@ -1,7 +1,5 @@
 """SCRAM: the RFC's own exchange, both sides against each other, and attacks."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import itertools

@@ -1,7 +1,5 @@
 """A template matches requests that name topics that it knows, and only those that decode like its own."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Collection, Sequence
 from struct import Struct

@@ -1,7 +1,5 @@
 """Users of the platform as accounts: password keys, read from a row at each login."""
 
-from __future__ import annotations
-
 from base64 import b64decode
 from collections.abc import Iterator, Mapping
 from typing import Any

@@ -4,8 +4,6 @@ A state is evaluated in the cache's own thread; the event loop gets the result. 
 platform, its database or ZooKeeper is away, and, where it is kept in a folder, after a restart.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import threading

@@ -1,8 +1,6 @@
 """The connection to the platform, and reading one kind over it, with the current content of the token's and the
 certificates' files."""
 
-from __future__ import annotations
-
 import ssl
 import threading
 from functools import partial

@@ -5,8 +5,6 @@ rule that may deny counts as denying everything, to its principal, or to everybo
 who are unreadable or disabled are denied everything.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
 from functools import cache, lru_cache, partial

@@ -9,8 +9,6 @@ room of their own beside the clients: otherwise, with many gateways, clients wou
 so would the gateways, which would take this one for dead.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """Non-blocking sockets: bytes that a socket does not take at once are kept, and sent first when it takes more."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The connections of all clients: admission, limits, and the causes of their ends."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

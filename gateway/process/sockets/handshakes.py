@@ -5,8 +5,6 @@ of returning clients does not delay the others. A client that has not finished i
 and no TLS state is held for a client that has not sent a byte.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -5,8 +5,6 @@ answers that the client has not read yet. So the gateway ends its own direction,
 the other one. Requests read so were never forwarded: the client retries them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

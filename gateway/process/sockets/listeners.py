@@ -4,8 +4,6 @@ A full gateway stops watching its listeners: a readable one would make the loop 
 hundred thousand times a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import logging

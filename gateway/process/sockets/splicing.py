@@ -4,8 +4,6 @@ One pipe serves all connections in turn, since it is empty after each event: byt
 take are read out of it, and wait as all pending bytes do.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import socket

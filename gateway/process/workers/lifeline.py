@@ -1,7 +1,5 @@
 """Binds a worker to its parent: the worker dies with the parent, and reports its state to it."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

@@ -1,8 +1,6 @@
 """The gateway's HTTP pages, merged from those of its workers (`gateway/process/inquiry_pages`,
 `gateway/process/metrics`)."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple

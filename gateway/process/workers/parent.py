@@ -4,8 +4,6 @@ It serves no client and has no session in ZooKeeper. To ZooKeeper, to operations
 a gateway of its own, so the death of a worker or of the parent is handled as that of a gateway.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

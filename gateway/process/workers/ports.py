@@ -8,8 +8,6 @@ The parent never listens: before the first worker serves, and after the last has
 go on to another gateway. The parent keeps the port bound all the while.
 """
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterable
 

@@ -7,8 +7,6 @@ A counter never falls while the parent lives: a worker's last counts stay while 
 died and a new one has begun at zero.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping
 

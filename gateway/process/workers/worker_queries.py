@@ -1,7 +1,5 @@
 """The parent's queries to its workers' own pages, on loopback, in parallel, each with a time-out."""
 
-from __future__ import annotations
-
 import http.client
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor

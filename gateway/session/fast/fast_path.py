@@ -7,8 +7,6 @@ Invariant: the fast path leaves the session, the counts and the sockets as the s
 slow path decides: the functions here then change nothing, and report that they used no bytes.
 """
 
-from __future__ import annotations
-
 from struct import Struct
 
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch

@@ -7,8 +7,6 @@ In a fetch session (KIP-227) a broker continues from the offsets that it was ask
 that the request does not. That is correct as long as the session stands (`FetchSession`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 

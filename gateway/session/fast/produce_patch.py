@@ -4,8 +4,6 @@
 epoch holds them, they do not open one, and no other batch has to come first. All others have to be judged.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from struct import Struct
 from typing import NamedTuple

@@ -6,8 +6,6 @@ request has named for hours is still read from the same place: the port's cluste
 have very many topics, so each is checked once per state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 

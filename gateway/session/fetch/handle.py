@@ -1,7 +1,5 @@
 """Handles fetch requests: forwarded unchanged where possible, patched in place, or gathered from several clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 

@@ -4,8 +4,6 @@ A fetch that is forwarded unchanged is then handled like any other. If it needs 
 too.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from typing import NamedTuple

@@ -8,8 +8,6 @@ A high watermark that equals the position means the end of the partition: jobs t
 answer that does not know the end has -1, which clients distinguish from an offset, or the extent's end.
 """
 
-from __future__ import annotations
-
 from itertools import takewhile
 from typing import NamedTuple
 

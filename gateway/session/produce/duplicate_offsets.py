@@ -6,8 +6,6 @@ retry is refused, and later batches wait for it (`ProducerOrder`). A batch that 
 bounds of the look-up, is answered as a duplicate at `UNKNOWN_OFFSET`.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

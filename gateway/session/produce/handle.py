@@ -1,7 +1,5 @@
 """Handles produce requests: forwarded unchanged where possible, else judged, and split at a cut ahead."""
 
-from __future__ import annotations
-
 from gateway.model.rights import missing
 from gateway.session.commands import Cause
 from gateway.session.fast.cached_decision import CachedDecision

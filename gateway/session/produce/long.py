@@ -1,8 +1,6 @@
 """Produce requests of very many partitions: a worker thread decodes them and cuts them into parts (`preparing`), which
 are judged and sent one by one."""
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from functools import partial
 from itertools import groupby

@@ -11,8 +11,6 @@ Invariants:
   the origin appended them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from enum import Enum

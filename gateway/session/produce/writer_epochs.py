@@ -10,8 +10,6 @@ The rule ends `WINDOW_S` after the cut: by then no batch refused at the fence is
 whose state has expired everywhere must not be shut out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from gateway.session.produce.producer_order import Key

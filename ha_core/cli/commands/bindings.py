@@ -1,7 +1,5 @@
 """`bindings`, `usage`: the cluster that serves each user, and the topics and groups that a move takes along."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, TypeVar

@@ -1,7 +1,5 @@
 """`clusters`, `mask`, `unmask`, `gateways`: clusters that exist or are out of service, gateways that are expected."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from typer import Argument

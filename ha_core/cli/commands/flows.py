@@ -1,7 +1,5 @@
 """`flows`: flows of a MirrorMaker 2 configuration."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`instances`: issues a client id of its own to each client of a shared user."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from typer import Argument

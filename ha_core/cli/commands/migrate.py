@@ -1,7 +1,5 @@
 """`migrate`, `rollback`, `migrations`, `settle`: topics from one cluster to another, with or without a fence."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Any

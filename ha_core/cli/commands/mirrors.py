@@ -1,7 +1,5 @@
 """`mirror link`, `throttle`, `sync`, `verify`, `unlink`, `reconcile`; `mirrors`: topics copied to another cluster."""
 
-from __future__ import annotations
-
 import secrets
 from functools import partial
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`switch`, `migrate-from-fault`, `resume`, `undo`: moves, without Airflow."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Annotated, Literal, cast
 

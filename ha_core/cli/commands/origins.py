@@ -1,7 +1,5 @@
 """`origins`, `age`: clusters that were taken for dead and are back, or gone for good; extents not needed any more."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from ha_core.cli.command import (

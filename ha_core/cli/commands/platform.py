@@ -1,7 +1,5 @@
 """`platform`: the database of users and rights, its service, and entries of any kind."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Annotated

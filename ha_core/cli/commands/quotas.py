@@ -3,8 +3,6 @@
 Kafka's tools change the latter through a gateway, too.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated

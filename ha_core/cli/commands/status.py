@@ -1,7 +1,5 @@
 """`status`, `history`, `topics`, `groups`, `group`, `facts`: current state, past operations, recorded facts."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from typer import Argument

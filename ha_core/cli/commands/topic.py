@@ -1,7 +1,5 @@
 """`topic`: draws the extents of a topic; `topics delete`: deletes topics in all clusters."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated

@@ -1,7 +1,5 @@
 """`users`: users who may log in, and entries of the gateways' users files."""
 
-from __future__ import annotations
-
 import getpass
 import json
 import sys

@@ -14,8 +14,6 @@ been possible for `hold_s`, the third one after twice that. Two that write at on
 version that it has read, and contents do not depend on the writer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A text of a column is stored once, in the first block that has it, however many rows have it.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat

@@ -11,8 +11,6 @@ and if it still differs waits for the next commit time. So even a source that re
 to one commit time; from its next change on all nodes have the new one.
 """
 
-from __future__ import annotations
-
 from enum import Enum
 from typing import NamedTuple
 

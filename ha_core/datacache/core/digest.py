@@ -5,8 +5,6 @@ The **digest** covers all served rows, for comparing them with the source: some 
 each change. That suffices, since a version is identified by its time and never changed.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """Errors of a cache. Each text names the thing, the value found and the way out."""
 
-from __future__ import annotations
-
 
 class DataCacheError(Exception):
     """Base of all errors of caches."""

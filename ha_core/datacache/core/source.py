@@ -7,8 +7,6 @@
 - `exact_from_us` is right about versions that are no longer kept.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple, Protocol
 

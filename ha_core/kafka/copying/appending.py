@@ -4,8 +4,6 @@ One producer writes both, in sequence. So an acknowledgement implies that everyt
 intent, the progress that its writer took over with; before a progress, the pages that it no longer holds.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping, Set
 from functools import partial

@@ -1,7 +1,5 @@
 """Runs blocking work in threads beside the copy loop; results are delivered in the loop."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor

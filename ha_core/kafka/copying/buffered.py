@@ -5,8 +5,6 @@ batches is appended, so one stalled broker of the target holds all of it. Where 
 each partition copies its part instead.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@ A broker works on one request of a connection at a time, and a fetch that waits 
 that have more to copy use a connection of their own (`ConnectionUse`).
 """
 
-from __future__ import annotations
-
 import selectors
 from collections import deque
 from collections.abc import Callable, Mapping

@@ -5,8 +5,6 @@ a request that waits for records. The most recently served partition comes last 
 returns a batch larger than the requested size only for the first partition.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any

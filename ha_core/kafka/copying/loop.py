@@ -9,8 +9,6 @@ of this process need not be right. A failure at the source affects only its own 
 again, and the fetch repeated.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace

@@ -5,8 +5,6 @@ longer than others wait, the loop takes its partitions over again before it send
 still, however long a step takes: if it counted as standstill, takeover and refetch would repeat endlessly.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 STOOD_STILL_S = 10.0

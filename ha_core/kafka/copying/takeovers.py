@@ -1,8 +1,6 @@
 """Takes partitions over beside the loop, several at a time. Those that share a partition of the copy log read it once.
 A cluster that does not answer delays only its own partitions."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

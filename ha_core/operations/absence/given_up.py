@@ -1,7 +1,5 @@
 """Giving up a cluster that is gone for good: its losses are counted, then its extents leave the maps."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The result of reconciling a returned cluster, also as a document."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

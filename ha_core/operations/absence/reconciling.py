@@ -9,8 +9,6 @@ Safe to break off and to repeat: a mirror is written in the same revision as the
 notes were added to the cluster.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin

@@ -1,7 +1,5 @@
 """The check for clusters that were dead at a cut and answer again: their extents are closed at their true ends."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial

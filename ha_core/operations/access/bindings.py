@@ -1,7 +1,5 @@
 """Changing bindings by declaration: difference, one revision, and the wait until every gateway serves it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -14,8 +14,6 @@ bindings:
 ```
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -3,8 +3,6 @@
 Kinds that no gateway reads are not in force.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime

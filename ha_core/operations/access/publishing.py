@@ -10,8 +10,6 @@ a newer one. The service asks a cluster first: a change does not come into force
 another cluster.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

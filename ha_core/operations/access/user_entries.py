@@ -1,7 +1,5 @@
 """Entries of users files: the keys that a gateway stores for a password."""
 
-from __future__ import annotations
-
 import secrets
 
 from ha_core.operations.engine.errors import RefusedError

@@ -1,7 +1,5 @@
 """Groups' commits and topics' contents, asked of all clusters at once; changes nothing."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any

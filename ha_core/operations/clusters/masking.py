@@ -1,7 +1,5 @@
 """Masking a cluster, after a check of its dependents, and unmasking it after a health probe."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any

@@ -1,7 +1,5 @@
 """The state of mirrors: copiers' reports of each partition, and mirrors without a report."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -4,8 +4,6 @@ ha_core.operations.clusters.recorder_process`.
 Each round of looks is a line on standard output.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Registered clusters and their state, operations that have not ended, declared usage."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any

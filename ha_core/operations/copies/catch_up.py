@@ -5,8 +5,6 @@ run. It is the job's loop, and a crash leaves what a copier's crash leaves. An e
 may fence this one once; it finds the mirror held and appends nothing, and the copy is taken over again.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -206,7 +204,7 @@ def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
         status = standing[id_]
-        behind = "its lag is not known" if status.lag_records is None else f"{status.lag_records} records to copy"
-        return f"{id_.topic}-{id_.partition} ({status.reason or behind})"
+        lag = "its lag is not known" if status.lag_records is None else f"{status.lag_records} records to copy"
+        return f"{id_.topic}-{id_.partition} ({status.reason or lag})"
 
     return listed(map(words, ids))

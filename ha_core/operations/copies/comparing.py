@@ -4,8 +4,6 @@ Operations that wait for it (a switch before it takes the copies; reconciling a 
 within `SAMPLE_S`. The offset of a difference is the first one that differs among the compared ones.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Collection, Sequence

@@ -1,7 +1,5 @@
 """Contents of copies, from copiers' notes, read before a switch goes to them. Copiers may be running meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from functools import partial
 from typing import NamedTuple

@@ -5,8 +5,6 @@ Both logs stay as they are: records that were copied one way need not be copied 
 begun, so that no job copies from unknown offsets.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin

@@ -1,7 +1,5 @@
 """The copies of a move's mirrored topics: taken over from the job, and read while no copier writes to them."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple

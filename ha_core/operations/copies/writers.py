@@ -3,8 +3,6 @@
 A client gives up on an authorization error, so the guards go before the cut. They are looked for again after it: a
 stalled copier may have placed one since. If the move is undone, the next sync of the mirrors places them again."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

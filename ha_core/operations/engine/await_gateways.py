@@ -1,7 +1,5 @@
 """Waiting for gateways: an operation waits until a live gateway confirms or its node vanishes, for nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from ha_core.model import GatewayRecord, MoveOperation

@@ -1,7 +1,5 @@
 """Admins of registered clusters, looks at one that was away, and the last questions to an origin that is dying."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Queries to live gateways, in parallel; each gateway answers for itself."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass

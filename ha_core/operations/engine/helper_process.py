@@ -4,8 +4,6 @@ The first line of its standard input has its task. The end of standard input end
 the gateway. It reports in lines of JSON on standard output.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

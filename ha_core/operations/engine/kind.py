@@ -3,8 +3,6 @@
 Locks, epochs and reports are alike for all kinds; the engine has them.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial

@@ -4,8 +4,6 @@ The operation's document becomes `cut` in the very revision that makes the chang
 knows whether the change was made.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args

@@ -5,8 +5,6 @@ Several may do so at once: the first takes the operation over under a higher epo
 only stalled can write nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from ha_core.model import Operation, Topic

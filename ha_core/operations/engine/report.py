@@ -1,8 +1,6 @@
 """Proposals and results of operations, and problems that wait for an operator: documents that are judged, shown, and
 passed from task to task."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Literal, NamedTuple

@@ -1,7 +1,5 @@
 """Aging: drops extents that no client can read and no group needs, and deletes the emptied topics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any

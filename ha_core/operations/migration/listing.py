@@ -1,7 +1,5 @@
 """All migrations: topics that have moved or cross over now, their progress, and obstacles."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any

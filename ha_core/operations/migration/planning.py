@@ -4,8 +4,6 @@ A batch is one operation: it can be looked at, ended and rolled back by itself, 
 Batches are bounded so that each of their revisions fits into one write of ZooKeeper.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial

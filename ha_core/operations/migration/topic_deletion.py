@@ -11,8 +11,6 @@ Every step may be repeated, so the operation continues wherever it was killed. I
 operation fails and its tombstones stay: no cluster serves the topic meanwhile, and the next deletion continues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Problems of mirrors: those that no job copies, that lack records, or whose settings and groups are not in sync."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 

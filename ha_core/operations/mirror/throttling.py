@@ -1,7 +1,5 @@
 """Limits a mirror's bytes a second, in one revision. Its copiers continue without interruption."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from dataclasses import dataclass
 

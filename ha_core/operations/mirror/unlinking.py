@@ -10,8 +10,6 @@ several operations, one after the other. All are judged before the first begins;
 continues with the rest.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial

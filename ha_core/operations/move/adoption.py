@@ -1,7 +1,5 @@
 """Live groups are joined in the target on their members' behalf, invisible to clients until the cut."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ha_core.kafka.admin import Admin

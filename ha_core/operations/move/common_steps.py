@@ -5,8 +5,6 @@ Clients see nothing of the preparation: identity maps keep them in the origin be
 After the cut every gateway has to serve it, and the origin's logs must not have grown since their ends were read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar, get_args

@@ -9,8 +9,6 @@ operation that it follows, so the executor that ends that operation finds one th
 stay moved, whatever happens to the groups: a failure is stored in the operation, with the command to repeat by hand.
 """
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace

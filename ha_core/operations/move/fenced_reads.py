@@ -4,8 +4,6 @@ Everything is read once before the fence, so that connections, leaders and coord
 each read after it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import Future

@@ -1,8 +1,6 @@
 """Sentences in the result of a switch: about copies (topics that moved to them or stayed, and places of records), and
 about offsets without a record below a forced cut."""
 
-from __future__ import annotations
-
 from ha_core.model import SwitchOperation
 from ha_core.plan.facts.verdict import amount, listed
 

@@ -6,8 +6,6 @@ settings of its source while it is one (`ha_core.plan.facts.settings`): it gets 
 client waits for them, and the move succeeds without them: settings that cannot be applied are reported.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ha_core.kafka.errors import KafkaAdminError

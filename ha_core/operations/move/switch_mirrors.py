@@ -9,8 +9,6 @@ without it: if it fails, a document (`LostTail`) keeps the facts that reconcilin
 later.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from ha_core.kafka.errors import KafkaAdminError

@@ -9,8 +9,6 @@ After a fence an open transaction could not end: its records are refused, and th
 remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from contextlib import closing

@@ -3,8 +3,6 @@
 An alarm calls `switchyard status --check`, whose exit code says whether there are problems.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 
 from ha_core.kafka.errors import KafkaAdminError

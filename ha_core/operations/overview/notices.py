@@ -1,7 +1,5 @@
 """Information for an operator that raises no alarm: it may end by itself, or become a problem of `health` later."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime

@@ -6,8 +6,6 @@ numbers and ranges: `0,4-7`. `user:NAME+#TOPIC` becomes the user's instances tha
 (`chosen_scope`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterable, Iterator
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Users' usage: how long it counts, how it is withdrawn, and when it expires."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Collection
 from datetime import datetime, timedelta

@@ -7,8 +7,6 @@ An operation's kind (`KINDS`) performs it, by the planner's steps. The engine ho
 a step needs that, and reports.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ It may be killed in the middle of a step, which the next one repeats. Each line 
 operation, or is a sign of life.
 """
 
-from __future__ import annotations
-
 import logging
 import sys
 import time

@@ -4,8 +4,6 @@ A look changes nothing and takes nothing over, so many processes may look at one
 to do, one of them resumes it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from contextlib import suppress
 from dataclasses import dataclass

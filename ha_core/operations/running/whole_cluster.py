@@ -1,7 +1,5 @@
 """A switch of a whole cluster, in parts that can move by themselves, an operation each."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 from typing import Any
 

@@ -12,8 +12,6 @@ Both happen under a fence that every gateway has drained: no answer of the origi
 batches go to the target alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from ha_core.model import Extent, MigrateOperation, MoveRequest, Topic, View

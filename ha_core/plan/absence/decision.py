@@ -22,8 +22,6 @@ The invariant of all four, after any number of interruptions:
 `PERMITS` says which flow may begin while the cluster stands as it does; `FINDINGS` says what its log settles.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 

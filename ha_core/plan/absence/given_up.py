@@ -10,8 +10,6 @@ record, even if the cluster returns and is written again. Interrupted after any 
 same maps.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter

@@ -1,7 +1,5 @@
 """Effects of masking a cluster: topics, groups and users that stop, by the state, by usage, and by existing topics."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any

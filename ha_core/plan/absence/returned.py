@@ -5,8 +5,6 @@ The extent is closed at the end of its log. If that is below the known end, or a
 not reported. Why: docs/design/client-offsets-and-extents.md.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Picks a client's quota as brokers do: only the most specific one that matches applies."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from typing import NamedTuple

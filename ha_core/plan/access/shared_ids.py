@@ -3,8 +3,6 @@
 Clients on one machine, or behind one NAT, share an address and count as one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 

@@ -4,8 +4,6 @@ Gateways record live clients again every few hours (`ha_core.model.usage`). Decl
 recorded without a time: unknown is not old.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import NamedTuple

@@ -7,8 +7,6 @@ An operation that is about to begin, or between two tasks, blocks no client; its
 whether it continues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from ha_core.model import Operation, Topic

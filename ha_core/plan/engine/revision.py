@@ -1,7 +1,5 @@
 """Parts shared by all revisions of moves: documents to write, required states, cuts, and the error that stops them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, TypeVar
 

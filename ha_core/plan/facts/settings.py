@@ -11,8 +11,6 @@ records that are already in the source. A switch that makes the copy the writer 
 (`as_writer`). Settings that name brokers, or trade records for uptime, are the target's own while the topic is a copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """One finding of a pre-flight."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial

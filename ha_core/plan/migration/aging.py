@@ -17,8 +17,6 @@ In doubt the extent stays. It may be dropped if no rule blocks it:
    there. For a cluster that does not answer, the last recorded commits count.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime

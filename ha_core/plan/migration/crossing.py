@@ -19,8 +19,6 @@ The topics of an operation are independent: each revision takes some of them one
 show the stage of each one to an executor that resumes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Literal
 

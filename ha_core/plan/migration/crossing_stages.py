@@ -1,7 +1,5 @@
 """Stages of a crossing's topics, and its next steps: read from the documents, never remembered."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Literal, get_args
 

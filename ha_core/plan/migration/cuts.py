@@ -6,8 +6,6 @@
 never changed. The hole that this leaves makes it final: all records that the origin has when it returns fit below.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass

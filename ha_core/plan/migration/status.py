@@ -1,7 +1,5 @@
 """The status of a topic's last migration, derived from its map and its logs, never stored."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal

@@ -1,7 +1,5 @@
 """Verdicts on deleting topics in all clusters: obstacles, and warnings. Pure."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

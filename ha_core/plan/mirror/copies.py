@@ -6,8 +6,6 @@ from a stale assignment, checks its assignment again before it appends. So the r
 true until the cut, which ends the mirror in the same revision.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -9,8 +9,6 @@ its creator has died or stalled. A guard that outlives its mirror locks out writ
 writer removes both, and so does a sync that finds them without a mirror.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import NamedTuple
 

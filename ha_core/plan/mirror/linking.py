@@ -12,8 +12,6 @@ Until the last mirror is written everything can be undone; after it there is `un
 reader, group or operator needs any more (`needed`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from typing import Literal, get_args
 

@@ -1,7 +1,5 @@
 """Finds the mirrors of named topics, and the copy that a user reads."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 

@@ -19,8 +19,6 @@ Invariants:
   was confirmed to clients (`DeletedRecords`), whichever is higher.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 
 from ha_core.model import Extent, LostTail, Run

@@ -5,8 +5,6 @@ Only copiers may write to a copy: rights are carried over topic by topic, so tha
 in the target, and rights to write only under a guard that disables them (`copy_guard`).
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """State that a cut carries over: members' aliases in the new coordinator, and producers' last sequences."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 

@@ -10,8 +10,6 @@ A topic has one writer, so its other users move too, wanted or not. A group has 
 other members would stay in a separate group of that name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple

@@ -6,8 +6,6 @@ the cut's base, in no extent. So first every gateway applies a map `[0, ∞)` of
 created. Undoing reverses that order: a map is removed only after the copy is gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ha_core.model import Document, MoveOperation, Topic, View

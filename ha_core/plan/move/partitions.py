@@ -1,7 +1,5 @@
 """The partitions of a topic that a move takes: the named ones, else all whose writer is the origin."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ha_core.model import Extent, LostTail, MoveRequest, Topic

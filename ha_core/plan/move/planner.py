@@ -21,8 +21,6 @@ Before the fence clients notice only that new transactions wait until open ones 
 after the cut they need nothing.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from typing import Literal, get_args
 

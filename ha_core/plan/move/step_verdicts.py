@@ -1,7 +1,5 @@
 """Verdicts that only the steps of a move find: damaged or differing copies, and producers that bypass the gateways."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 
 from ha_core.model import MoveRequest

@@ -5,8 +5,6 @@ application, move alone; a wide one ties unrelated applications together. An ins
 id is the same after each start: otherwise its binding matches no client.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

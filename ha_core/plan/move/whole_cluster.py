@@ -7,8 +7,6 @@ another. The smallest come first: a problem of all parts shows where it costs le
 Moved parts are routed elsewhere, so a repeated command finds the remaining ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.model import Identity, MoveRequest, Scope, Usage, View

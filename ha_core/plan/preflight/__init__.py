@@ -4,8 +4,6 @@ A rule is a generator of verdicts on a `PreflightCase`, and is listed in one of 
 (`plan/mirror/linking`). Rules for groups that follow topics get a `DependentsCase`, rules for chosen cuts a `Cuts`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Input of a pre-flight: the request, all facts, and the part of the closure that really is in the origin."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

@@ -1,8 +1,6 @@
 """Pre-flight of clients: versions that a move of their group can stop for good, transactional producers, and open
 transactions that a move would wait for."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple

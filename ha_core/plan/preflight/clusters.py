@@ -1,7 +1,5 @@
 """Pre-flight of the clusters of a move: their limits on clients, and the recorded facts of one that does not answer."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 

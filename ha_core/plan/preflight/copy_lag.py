@@ -1,7 +1,5 @@
 """Lag of a topic's copy, from all known facts. Unknown never counts as zero."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Pre-flight of cuts: holes of forced ones; topics that need a fence after all, and inexact results, of cuts ahead."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

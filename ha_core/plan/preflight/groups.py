@@ -1,7 +1,5 @@
 """Pre-flight of the groups of a move, and of groups that follow the topics that they read."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Pre-flight of moves to copies: whether a mirrored topic may move there, the copy's lag, and missing records."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Mirror, View

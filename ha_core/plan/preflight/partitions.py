@@ -1,7 +1,5 @@
 """Pre-flight of single partitions, and of those that no live broker can lead."""
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from ha_core.model import Topic

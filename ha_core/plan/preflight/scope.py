@@ -1,7 +1,5 @@
 """Pre-flight of the identities that a move names, and of locks of other operations."""
 
-from __future__ import annotations
-
 from ha_core.model import Identity, Lock, Scope
 from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.move.closure import lock_keys

@@ -1,7 +1,5 @@
 """Pre-flight of settings: effects of the target's defaults on topics, and settings that it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from ha_core.plan.facts.clusters import TopicFacts

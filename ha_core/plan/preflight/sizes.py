@@ -4,8 +4,6 @@ A move is one revision, and a revision is one write. Its size is estimated from 
 stored documents, rather too high than too low.
 """
 
-from __future__ import annotations
-
 from ha_core.plan.facts.verdict import Verdicts, amount, error
 from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
 from ha_core.plan.preflight.case import PreflightCase

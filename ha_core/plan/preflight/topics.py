@@ -1,7 +1,5 @@
 """Pre-flight of the topics of a move."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 
 from ha_core.model import LostTail, Topic

@@ -4,8 +4,6 @@ Each user and address has its own table, and there may be very many. So all tabl
 they are full, all are emptied, and entries still in use are computed again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sized
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary

@@ -1,7 +1,5 @@
 """Explains how one client's requests for one topic or group are handled: by binding, map, fence, rules."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from itertools import islice

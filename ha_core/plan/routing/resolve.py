@@ -1,8 +1,6 @@
 """Resolves the cluster of a request: by the topic's map, else the finest binding, else the existing topic, else the
 default."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 

@@ -1,7 +1,5 @@
 """Clusters and their bootstrap addresses."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import AfterValidator, Field

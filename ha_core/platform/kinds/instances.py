@@ -1,7 +1,5 @@
 """Instances: client ids that the platform has issued, each to one user, for the topics that the client will use."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Iterator

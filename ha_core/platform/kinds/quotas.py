@@ -1,7 +1,5 @@
 """Quotas: bytes per second, and time of brokers' threads, before answers are throttled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Self
 

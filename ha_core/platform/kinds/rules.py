@@ -1,7 +1,5 @@
 """Access rules, with the terms and the meaning of Kafka's ACLs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated, Literal, Self
 

@@ -1,7 +1,5 @@
 """Settings of running gateways: each has a type and a name that it applies to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Annotated, Literal, NamedTuple, Self
 

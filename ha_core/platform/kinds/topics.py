@@ -1,7 +1,5 @@
 """Topics: owner and importance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Annotated
 

@@ -1,7 +1,5 @@
 """Users, by the name that they log in with, and that rules and quotas refer to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, ClassVar, Literal
 

@@ -1,7 +1,5 @@
 """Run by Alembic, on the connection and in the transaction of the caller."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from ha_core.platform.tables import METADATA

@@ -1,7 +1,5 @@
 """Errors in one shape, `{"error": {"code", "message", "details"}}`, and a limit on the size of bodies."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Callable, Collection

@@ -6,8 +6,6 @@ a token after reading a request only. So 200 clients that only connect, or send 
 gateways for good. A proxy in front of the service could do this instead, but a service without one has to be safe too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from typing import Any

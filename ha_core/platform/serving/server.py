@@ -1,7 +1,5 @@
 """The platform as a process: uvicorn around the app."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

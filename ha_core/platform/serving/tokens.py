@@ -3,8 +3,6 @@
 A `gateway` reads the gateways' paths, password keys included; an `operator` reads and changes the rest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """An issuer of tokens: its published keys, and tokens that it signs."""
 
-from __future__ import annotations
-
 import json
 import time
 from functools import cache

@@ -1,7 +1,5 @@
 """Passwords and keys of users, and of those that do not exist."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """The users of bearer tokens, and tokens that are refused (RFC 8725)."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

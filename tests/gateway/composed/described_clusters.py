@@ -1,7 +1,5 @@
 """Clusters that answer METADATA, and requests for it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway.composed.ask import Ask

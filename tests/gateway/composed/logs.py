@@ -1,7 +1,5 @@
 """Clusters with logs, and requests for their offsets."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

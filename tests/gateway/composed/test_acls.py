@@ -1,7 +1,5 @@
 """Access rules as Kafka's own tools change them, with rules kept in the platform."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A composed handler answers every request or refuses it: it never fails."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Composed handlers are pure; `tests/wire/test_apis.py` keeps them in step with the table."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

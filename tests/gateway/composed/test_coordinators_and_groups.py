@@ -1,7 +1,5 @@
 """FIND_COORDINATOR and the administration of groups: bindings decide, fences hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

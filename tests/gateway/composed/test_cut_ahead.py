@@ -1,7 +1,5 @@
 """Answers about a topic with a cut ahead: its origin still grows, and clients write there."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.composed.delete_records import delete_records

@@ -1,7 +1,5 @@
 """The listener for discovery names the real brokers of one cluster, and only topics that they can serve."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

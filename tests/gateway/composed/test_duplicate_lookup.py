@@ -1,7 +1,5 @@
 """Finding a batch in the logs of earlier writer epochs, by its timestamp first, in a bounded number of bytes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

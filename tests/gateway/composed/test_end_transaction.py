@@ -1,7 +1,5 @@
 """Ends of transactions that began in a cluster which their user, or a topic of theirs, has left."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

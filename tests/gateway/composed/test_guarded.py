@@ -1,7 +1,5 @@
 """Composed answers under rights: questions cover only allowed elements, and answers only visible ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

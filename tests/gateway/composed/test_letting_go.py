@@ -1,7 +1,5 @@
 """A producer drops a dead gateway as coordinator, and no other producer is disturbed for long."""
 
-from __future__ import annotations
-
 import tracemalloc
 from dataclasses import dataclass
 

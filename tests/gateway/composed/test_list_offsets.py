@@ -1,7 +1,5 @@
 """LIST_OFFSETS, OFFSET_FOR_LEADER_EPOCH and DELETE_RECORDS in client offsets."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Repeated names in a request are answered as by brokers of 3.9.2 and 4.3.1."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """METADATA: each topic once, from the right cluster, with nothing but gateway addresses."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

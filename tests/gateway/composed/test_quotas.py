@@ -1,7 +1,5 @@
 """Client quotas as requested by Kafka's own tools."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Offsets and leaders for a reader of copies: the log ends with the copy."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

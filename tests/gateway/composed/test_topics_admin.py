@@ -1,7 +1,5 @@
 """Creating, deleting and growing topics; configurations of topics and nodes; the cluster's description."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any

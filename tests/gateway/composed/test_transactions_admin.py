@@ -1,7 +1,5 @@
 """Producers and transactions, as administrators see them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway.composed.ask import Ask, Coordinator, OneBroker

@@ -4,8 +4,6 @@ Beginnings of a connection come before a login (`BEFORE`), all others after one 
 at a broker's virtual node.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator
 from enum import Enum

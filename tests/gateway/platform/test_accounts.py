@@ -1,7 +1,5 @@
 """Users of the platform as accounts, and connections that may stay when users change."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

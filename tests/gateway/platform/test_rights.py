@@ -1,7 +1,5 @@
 """Users and rules of the platform as rights: differences update them, and unreadable rows allow nothing."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway.follow.platform.rights import PlatformRights

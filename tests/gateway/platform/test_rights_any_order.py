@@ -1,8 +1,6 @@
 """Whatever happens to users and rules: changes put the rights in force that a start would, from the stored content or
 from a new read."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

@@ -1,7 +1,5 @@
 """The platform's section of the configuration, and its errors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

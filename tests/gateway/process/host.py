@@ -1,7 +1,5 @@
 """A gateway around single connections: real sockets on loopback, everything else by hand."""
 
-from __future__ import annotations
-
 import asyncio
 import math
 import socket

@@ -1,7 +1,5 @@
 """A whole gateway in the test's own process, beside a store in memory."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One client of the east's broker between real sockets, in tests that are written as one scenario."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine

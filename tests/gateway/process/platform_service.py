@@ -1,7 +1,5 @@
 """The platform's service in the test's own process, over an SQLite file: it can go away and come back."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Gateways of a test's own process that follow a platform over HTTP, with a store that all of them have in common."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

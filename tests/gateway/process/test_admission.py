@@ -1,7 +1,5 @@
 """Admission: how many connections at once, how long without a login, and what the log shows of it."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

@@ -1,7 +1,5 @@
 """A dead gateway is left out of answers long before its session in ZooKeeper ends."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The audit log: a line for each refusal and each failed login, bounded."""
 
-from __future__ import annotations
-
 import json
 import logging
 from typing import Any

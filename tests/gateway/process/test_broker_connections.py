@@ -1,7 +1,5 @@
 """Connections of clients to brokers beyond the first of each client: bounded for all clients together."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Quotas that clients change through gateways which follow a platform: stored there, and in force everywhere."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

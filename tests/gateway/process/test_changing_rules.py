@@ -1,7 +1,5 @@
 """Access rules that clients change through gateways which follow a platform: stored there, in force everywhere."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """Composed requests of clients that have gone."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Hashable

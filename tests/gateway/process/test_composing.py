@@ -1,7 +1,5 @@
 """Long composed answers are made in a thread, and reused where they would be equal."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections import Counter

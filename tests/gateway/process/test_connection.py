@@ -1,7 +1,5 @@
 """Connections over real sockets: how they end, and the answers that they still owe then."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 from unittest.mock import patch

@@ -1,7 +1,5 @@
 """A client that does not read makes the gateway keep little, and one that reads late gets everything."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Moved topics that clients delete: a gateway stores a request, and answers when a caretaker has executed it."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """A whole gateway with minimal brokers: its answers for clusters that are away, and the names of real brokers."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path

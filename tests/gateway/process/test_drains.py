@@ -1,7 +1,5 @@
 """Fences and transaction fences are drained separately."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """A new snapshot holds at once, and costs each connection only the topics that it uses."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Iterator

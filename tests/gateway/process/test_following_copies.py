@@ -1,7 +1,5 @@
 """A gateway knows positions in copies while bindings read from them, and forgets unconfirmed ones."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Whole gateways that follow a platform over HTTP: they apply its users and rules, also while it is away."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import sqlite3

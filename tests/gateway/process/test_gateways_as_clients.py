@@ -1,7 +1,5 @@
 """Other gateways keep connections here, and take nothing from clients by that."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from pathlib import Path

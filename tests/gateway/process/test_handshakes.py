@@ -1,7 +1,5 @@
 """TLS with clients: admission, refusals, log lines, and the cost for other clients."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -1,7 +1,5 @@
 """Look-ups for sessions run once at a time, and all sessions learn their results."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Deletions of records are stored in ZooKeeper before clients are answered."""
 
-from __future__ import annotations
-
 import asyncio
 
 from gateway.composed.handlers import DeletedBelow, KeepDeleted

@@ -1,7 +1,5 @@
 """The time for a request to arrive is bounded."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from pathlib import Path

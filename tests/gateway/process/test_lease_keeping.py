@@ -1,7 +1,5 @@
 """The lease is confirmed whatever else the process waits for."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Clients log in to a whole gateway over sockets, by every mechanism; and their credentials appear nowhere."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Passwords are verified in threads with a lower priority than the event loop."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

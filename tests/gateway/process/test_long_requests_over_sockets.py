@@ -1,7 +1,5 @@
 """A whole gateway handles a client's long request in a thread, and answers it in its turn."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """A gateway's name belongs to one gateway, with or without workers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Election of the gateways that recover orphans, and their helper process."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Quotas followed, changed for clients, and reported in the audit log."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -1,7 +1,5 @@
 """A revision is reported only when all usage seen before it is in the store."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import AsyncIterator

@@ -1,7 +1,5 @@
 """Callers that ask at the same time share one question, which was sent after they came."""
 
-from __future__ import annotations
-
 import asyncio
 
 from gateway.process.composing import SingleFlight

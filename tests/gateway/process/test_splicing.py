@@ -1,7 +1,5 @@
 """Long bodies that need no inspection are spliced from socket to socket inside the kernel."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import socket

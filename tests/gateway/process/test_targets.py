@@ -1,7 +1,5 @@
 """Leaders of the targets of crossing topics are looked for before a gateway reports that it serves the map."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager

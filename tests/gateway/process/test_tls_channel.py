@@ -1,7 +1,5 @@
 """A connection reads and writes equally with TLS below it."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Clients that have not logged in are read a few at a time, so that the others do not wait for a crowd of them."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket

@@ -1,7 +1,5 @@
 """The usage of clients is recorded, whatever names others make up."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """A listener of a gateway that speaks TLS, and clients of it: real sockets, in tests written as one scenario."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Meters outlive their clients, and no user can make a gateway forget another user's debt."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.quotas import charges

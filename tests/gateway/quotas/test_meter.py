@@ -1,7 +1,5 @@
 """Rates, and the waits that they demand."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Gateways share quotas by use."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import pytest

@@ -1,7 +1,5 @@
 """Record batches of version 2 with a correct checksum, made by hand."""
 
-from __future__ import annotations
-
 import struct
 
 import google_crc32c

@@ -1,7 +1,5 @@
 """Requests of groups and transactions, and the snapshots that route them to a cluster."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway.session.snapshot import Port, Snapshot

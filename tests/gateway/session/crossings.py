@@ -1,7 +1,5 @@
 """Produce with a cut ahead: cut 100, and the target's log begins at 7."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from kafka.record.default_records import DefaultRecordBatchBuilder

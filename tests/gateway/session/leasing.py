@@ -1,7 +1,5 @@
 """A lease that is lost and regained."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gateway.session.snapshot import Snapshot

@@ -1,7 +1,5 @@
 """Produce and fetch messages, topics that have moved, and the snapshots that hold them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import groupby
 from operator import itemgetter

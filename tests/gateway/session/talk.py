@@ -1,7 +1,5 @@
 """Plays a session without I/O: whole requests in, commands out, brokers answered by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple
 

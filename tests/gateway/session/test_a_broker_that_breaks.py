@@ -1,7 +1,5 @@
 """A broker's connection breaks: its client retries, and requests to other brokers are awaited first."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

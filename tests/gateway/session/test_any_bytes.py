@@ -1,7 +1,5 @@
 """Whatever bytes a client sends, its session answers or ends: it never fails, and releases what it held."""
 
-from __future__ import annotations
-
 import random
 from contextlib import suppress
 

@@ -1,7 +1,5 @@
 """Logins and the order of their steps (SASL/PLAIN)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bounds on memory and work that one client can cause by one piece of bytes."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Hashable
 

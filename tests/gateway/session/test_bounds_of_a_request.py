@@ -1,7 +1,5 @@
 """One request cannot block other connections, and its names are not kept without bound."""
 
-from __future__ import annotations
-
 import struct
 
 import pytest

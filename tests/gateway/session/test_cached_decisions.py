@@ -1,7 +1,5 @@
 """Requests like a forwarded one are not decoded. (`test_fast_path`: they are treated like that one.)"""
 
-from __future__ import annotations
-
 import random
 from itertools import groupby
 from operator import itemgetter

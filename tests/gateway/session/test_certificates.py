@@ -1,7 +1,5 @@
 """From a client's certificate to its user: subjects, rules, and sessions."""
 
-from __future__ import annotations
-
 import math
 import string
 from dataclasses import replace

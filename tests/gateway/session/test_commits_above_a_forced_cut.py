@@ -1,8 +1,6 @@
 """Commits in a cluster that a topic has left by force are judged before they are forwarded, and before their
 answers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

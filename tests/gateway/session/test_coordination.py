@@ -1,7 +1,5 @@
 """Groups, transactions, producer ids, and the first requests of a connection."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Produce to a topic with a cut ahead, played without I/O: cut 100, and the target's log begins at 7."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.produce.producer_order import LOST_S

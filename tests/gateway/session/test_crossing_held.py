@@ -4,8 +4,6 @@ Cut 100, and the target's log begins at 7. If a record of a producer without ide
 be sent again, and both copies would be read once the cut is raised.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.commands import Cause

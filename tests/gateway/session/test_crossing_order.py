@@ -1,8 +1,6 @@
 """The target accepts any first sequence of a producer: batches that cross a cut have to come in order after a
 refusal."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -4,8 +4,6 @@ clients.
 A part of a batch that straddles the cut is read in the origin already: if it were refused, it would come a second time.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gateway.session.commands import Refresh

@@ -1,7 +1,5 @@
 """Batches that a crossing's origin appended before it died: cut 100 was proposed, and the target's log begins at 7."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.produce.split import PROPOSED_HOLD_S

@@ -1,7 +1,5 @@
 """Produce and fetch through a session, played without I/O."""
 
-from __future__ import annotations
-
 import google_crc32c
 import pytest
 

@@ -1,7 +1,5 @@
 """The listener for discovery refuses all other requests, by an error where the API has one."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

@@ -1,7 +1,5 @@
 """A client that exceeds its rate limit for metadata, coordinators and producer ids is answered later, never refused."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

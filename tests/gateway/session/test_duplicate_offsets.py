@@ -1,7 +1,5 @@
 """A batch that is retried after a cut, and is in the log of an earlier writer epoch, gets its offset there."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.commands import LookUp

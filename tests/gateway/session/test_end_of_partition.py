@@ -1,7 +1,5 @@
 """No answer ends a partition too early: a high watermark equal to the position means its end."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A transaction that has ended holds up no transaction fence, wherever its end was requested."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

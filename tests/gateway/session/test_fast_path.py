@@ -1,7 +1,5 @@
 """The fast path is equivalent to the slow one: any traffic leaves the same bytes and the same state on both."""
 
-from __future__ import annotations
-
 import random
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

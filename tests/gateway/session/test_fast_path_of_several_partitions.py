@@ -1,7 +1,5 @@
 """Produce requests of several partitions take the fast path as a whole, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

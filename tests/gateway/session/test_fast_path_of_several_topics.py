@@ -1,7 +1,5 @@
 """Requests that name varying topics: cached decisions for them, and their lifetime."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.fast import fast_path

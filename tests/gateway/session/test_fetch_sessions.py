@@ -1,8 +1,6 @@
 """Fetch sessions (KIP-227) of readers of moved topics: the broker keeps its own offsets, the client has client
 offsets."""
 
-from __future__ import annotations
-
 import weakref
 from collections import UserDict
 from collections.abc import Iterator, Sequence

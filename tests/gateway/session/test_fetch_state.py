@@ -1,7 +1,5 @@
 """State of one client's reading."""
 
-from __future__ import annotations
-
 from gateway.session.fetch.fetch_session import FetchSession, FetchState, Gap
 from gateway.session.routes import Routes
 from gateway.session.snapshot import Port

@@ -4,8 +4,6 @@ for which it would raise its epoch, and double its unanswered batches.
 A model of the client, its connections and the broker; sessions are real. Two gateways, each with its own memory.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, field
 

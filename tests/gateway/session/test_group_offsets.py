@@ -1,8 +1,6 @@
 """Committed offsets are read where a group is listed: in its bound cluster or, if unknown there, in the one that has
 it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

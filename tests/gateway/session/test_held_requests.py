@@ -1,7 +1,5 @@
 """Incomplete requests: bytes held for all clients, and the request that is awaited."""
 
-from __future__ import annotations
-
 from gateway.session.commands import Cause
 from gateway.session.snapshot import Port
 from tests.gateway.session.batch import batch

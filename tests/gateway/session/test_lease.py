@@ -1,7 +1,5 @@
 """No request is acknowledged that an operation may have passed by while the lease was lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Logins of several rounds, checked off the event loop, failing, or expiring (KIP-368)."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """Produce requests of very many partitions: judged and sent part by part, in the order of their connection."""
 
-from __future__ import annotations
-
 import weakref
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Requests with many elements are decoded, judged and answered off the event loop, in their order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """A mirrored topic is written only in its source, through any port and for any user."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.snapshot import Port

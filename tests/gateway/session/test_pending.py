@@ -1,7 +1,5 @@
 """Kinds of pending requests: each has its legal next states, and no others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Pipelined requests of one connection take effect in order, whichever routes they take."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

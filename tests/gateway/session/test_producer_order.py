@@ -1,7 +1,5 @@
 """After a refused batch, its producer's later ones wait for it, however they were pipelined."""
 
-from __future__ import annotations
-
 import gc
 import random
 import weakref

@@ -1,7 +1,5 @@
 """A cut that the log ran into may fall into a batch: all of that is read above the cut, and nothing of it below."""
 
-from __future__ import annotations
-
 import pytest
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 

@@ -1,7 +1,5 @@
 """Mirrored topics are read from their copies under the source's offsets; records missing there, from the source."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any

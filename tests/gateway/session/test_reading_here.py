@@ -1,7 +1,5 @@
 """A fetch of mapped topics that one broker answers is patched in place, as a plan would have written it."""
 
-from __future__ import annotations
-
 import random
 from dataclasses import replace
 from typing import Any

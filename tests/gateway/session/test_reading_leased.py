@@ -5,8 +5,6 @@ the origin, above the cut; a reader got that record at an offset that another re
 one.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

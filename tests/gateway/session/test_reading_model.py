@@ -5,8 +5,6 @@ pieces, and were made before later events. Some readers read in a fetch session 
 Each returned record has to be the one of its offset, no fetch may wait forever, and no connection ends.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,7 +1,5 @@
 """Readers pass over offsets without records, below, at and above a cut, however little they ask for at a time."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -4,8 +4,6 @@ METADATA names the origin while the cut lies ahead. A reader that looked for ano
 stop.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reasons for refusals: each has one name, in metrics and on the page for operators."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

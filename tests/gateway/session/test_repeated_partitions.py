@@ -3,8 +3,6 @@
 A broker appends only the last one, and acknowledges it, so the earlier ones would be lost without an error.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

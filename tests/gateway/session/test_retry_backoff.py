@@ -1,7 +1,5 @@
 """Delay of refusals: none as long as a client may only be late, longer ones for a client that retries in a loop."""
 
-from __future__ import annotations
-
 from gateway.session.retry_backoff import AT_ONCE, DELAYS_S
 from gateway.session.snapshot import Port
 from ha_core.model import Fence, Topic

@@ -1,7 +1,5 @@
 """Rights of clients: denied elements have their error, the rest is forwarded, and nothing else is revealed."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Routes of topics: the verdict on each topic agrees with the verdict on all of them at once."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

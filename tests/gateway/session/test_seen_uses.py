@@ -1,7 +1,5 @@
 """Uses of topics and groups are reported again while they last, so that recent use is known."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A topic with single partitions in another cluster, played without I/O: each is judged by its own extents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from gateway.session.commands import BrokerLane

@@ -1,7 +1,5 @@
 """Produce requests that are forwarded while they arrive, and those that are never answered."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.commands import Cause, ShutUpstream

@@ -1,8 +1,6 @@
 """Requests to a cluster that an operation has taken for dead end without an answer, and hold the operation up no
 more."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Quotas of one connection, played without I/O."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Transactional producers whose user is moved: open transactions end where they began, new ones begin in the target."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import google_crc32c

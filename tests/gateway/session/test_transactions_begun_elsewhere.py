@@ -1,7 +1,5 @@
 """A transaction that began on a broken connection, or through a gateway that has died, ends under a fence."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

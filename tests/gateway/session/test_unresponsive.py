@@ -1,7 +1,5 @@
 """A reader of two clusters does not wait for the old one when that is unresponsive."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from gateway.session.commands import Refresh

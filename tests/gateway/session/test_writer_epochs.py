@@ -1,7 +1,5 @@
 """A producer's first batch in a new writer epoch is the one that follows its last in earlier writer epochs."""
 
-from __future__ import annotations
-
 import pytest
 
 from gateway.session.commands import Inquire

@@ -1,7 +1,5 @@
 """Requests of transactional producers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.gateway.session.batch import batch

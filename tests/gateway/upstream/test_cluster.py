@@ -1,7 +1,5 @@
 """One cluster: versions, targets, failures, masking. Brokers are scripted, sockets are real."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

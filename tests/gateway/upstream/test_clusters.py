@@ -1,7 +1,5 @@
 """Connections to all clusters of a view: they follow it, and a bad one does not affect the others."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

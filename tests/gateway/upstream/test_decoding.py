@@ -1,7 +1,5 @@
 """A long answer with unchanged bytes is decoded only once."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

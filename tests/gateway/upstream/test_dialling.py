@@ -1,7 +1,5 @@
 """Dialling the brokers of one cluster: a broker's troubles affect no other."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import socket

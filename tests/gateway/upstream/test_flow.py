@@ -1,7 +1,5 @@
 """A gateway's own reads from a broker."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

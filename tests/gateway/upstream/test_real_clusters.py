@@ -1,7 +1,5 @@
 """Clusters and composed answers against two real clusters of different versions that demand a login."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Topologies from METADATA answers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A real parent in a process of its own, with small workers (`small_worker`): `python -m … FOLDER`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import logging

@@ -5,8 +5,6 @@ follows, and while NUMBER.late exists it does not begin to serve; while NUMBER.u
 parent. NUMBER.said is its standard input.
 """
 
-from __future__ import annotations
-
 import errno
 import os
 import select

@@ -1,7 +1,5 @@
 """The parent of workers, with real processes: it starts them, restarts dead ones, ends all, and dies with none."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """The port that workers share: refused while no worker serves, and whole again when one does."""
 
-from __future__ import annotations
-
 import os
 import socket
 

@@ -1,7 +1,5 @@
 """The metrics of several workers as those of one gateway."""
 
-from __future__ import annotations
-
 from prometheus_client.core import Metric
 
 from gateway.process.workers.totals import Totals

@@ -1,7 +1,5 @@
 """The driver and its tasks, over a store in memory, without Spark and without clusters."""
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

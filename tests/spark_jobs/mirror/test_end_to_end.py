@@ -1,7 +1,5 @@
 """The job on two real clusters, while it is killed, stalls, and another one leads."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

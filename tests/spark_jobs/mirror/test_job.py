@@ -1,7 +1,5 @@
 """The Spark job of a slot: the lead can cancel it from outside."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """Prometheus metrics of the job that copies mirrors."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

@@ -1,7 +1,5 @@
 """The job on a standalone master, executor and driver killed."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

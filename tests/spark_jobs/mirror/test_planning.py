@@ -1,7 +1,5 @@
 """Assignment of partitions to slots."""
 
-from __future__ import annotations
-
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import CopyId, log_partition

@@ -1,7 +1,5 @@
 """Guards left by mirrors in clusters without any: when they are found and removed. Without clusters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
 

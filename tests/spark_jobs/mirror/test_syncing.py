@@ -1,7 +1,5 @@
 """Syncing everything but records beside the driver's loop: when each pair is synced, and the stored results."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

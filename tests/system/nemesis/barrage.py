@@ -1,7 +1,5 @@
 """Kills and stops all participants at random moments, in parallel, drawn from a seed."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -3,8 +3,6 @@
 It prints `begun` when everything is imported and connected, right before the step; strikes count from then.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import UTC, datetime, timedelta

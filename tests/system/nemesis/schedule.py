@@ -5,8 +5,6 @@ Meanwhile clients of all kinds work, with any binding, and strikes fall: on a st
 in the gap before it.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass, replace
 from enum import StrEnum

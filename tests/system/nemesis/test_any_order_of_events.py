@@ -1,7 +1,5 @@
 """No order of stops, deaths and resumes costs an acknowledged record, or stops clients for long."""
 
-from __future__ import annotations
-
 import os
 import random
 

@@ -1,8 +1,6 @@
 """All participants of copying are killed and stopped at random moments, for minutes: after that the copy has every
 acknowledged record once, at its offset."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack

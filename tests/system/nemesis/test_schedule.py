@@ -1,7 +1,5 @@
 """Rounds depend on their seeds alone, and together they hit all parts in all steps."""
 
-from __future__ import annotations
-
 from tests.system.nemesis.schedule import HALVES, STEPS, Bound, Does, Hits, Kind, Sends, drawn
 
 MANY = [drawn(seed) for seed in range(600)]

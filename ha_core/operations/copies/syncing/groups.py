@@ -4,8 +4,6 @@ Commits that were read are written to `/known_groups` first, then committed in t
 former, so that it never sets a group back to less than the target already had.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial

@@ -1,7 +1,5 @@
 """One pass over the mirrors of a cluster in another, by the job or on request; its result is stored for all readers."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, get_args

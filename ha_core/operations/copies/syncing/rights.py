@@ -5,8 +5,6 @@ its copier. Under a guard the ACLs for writing are copied as well: they have no 
 that is dead by then could not list them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 
 from ha_core.kafka.admin import Admin

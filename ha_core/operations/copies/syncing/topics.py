@@ -1,7 +1,5 @@
 """Partitions, settings and ACLs of mirrored topics, synced to the target."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin

@@ -4,8 +4,6 @@ Nothing is appended below a reached cut any more, so an answer stays true. It is
 stored with the operation: the later it is read, the more surplus has to be read for it.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import astuple

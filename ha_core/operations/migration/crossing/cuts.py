@@ -3,8 +3,6 @@
 Growth rates come from a summary of recorded history, or else from two looks at the log ends.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Collection, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Progress of a crossing's logs: ends on both sides, the cuts, and the records in between."""
 
-from __future__ import annotations
-
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ others keep theirs. Producers wait for some milliseconds, as for a barrier. If t
 truncated, its log end does not count: the crossing ends at its cuts, whatever the origin still has below them.
 """
 
-from __future__ import annotations
-
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress

@@ -5,8 +5,6 @@ Until a crossing is open it can be undone without a question to any cluster, so 
 proposed cut that the log reaches makes producers wait until an executor continues.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError

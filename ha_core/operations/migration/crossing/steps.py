@@ -1,7 +1,5 @@
 """The effects of a crossing's steps (order: `plan/migration/crossing_stages`). Each may be killed anywhere."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from typing import Any

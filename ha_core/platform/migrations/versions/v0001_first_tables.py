@@ -1,7 +1,5 @@
 """Changes, the newest of each key, references, versions of types of settings, and the clock."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 
