@@ -22,7 +22,10 @@ MAX_OFFSET = (1 << 63) - 1
 """The highest offset that the protocol can carry."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid", populate_by_name=True))
+_STORED = ConfigDict(extra="forbid", validate_by_name=True, validate_by_alias=True, serialize_by_alias=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STORED)
 class Extent:
     """A range of one partition's client offsets that one cluster holds.
 
@@ -118,7 +121,7 @@ class Extent:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, config=ConfigDict(extra="forbid"))
+@dataclass(frozen=True, slots=True, kw_only=True, config=_STORED)
 class NewerExtent(Extent):
     """An extent with fields that a newer version has added; this one writes them again (`Part`). Other extents have no
     room for any."""
@@ -128,7 +131,7 @@ class NewerExtent(Extent):
     @model_validator(mode="before")
     @classmethod
     def _apart(cls, stored: dict[str, Any]) -> dict[str, Any]:
-        known = {name: value for name, value in stored.items() if name in Extent.__dataclass_fields__}
+        known = {name: value for name, value in stored.items() if name == "term" or name in Extent.__dataclass_fields__}
         return {**known, "unknown": {name: value for name, value in stored.items() if name not in known}}
 
     @model_serializer(mode="wrap")

@@ -97,7 +97,7 @@ def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, term:
     assert not is_gateway_id(producer)
 
 
-@pytest.mark.parametrize("term", [-1, MAX_TERM + 1])
+@pytest.mark.parametrize("writer_epoch", [-1, MAX_TERM + 1])
 def test_a_term_that_does_not_fit_is_refused(writer_epoch: int) -> None:
     with pytest.raises(ValueError, match="outside 0 to"):
         upstream_id(FIRST_CLIENT_ID, writer_epoch)
