@@ -24,7 +24,7 @@ from ha_core.flows.keys import (
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
 from ha_core.flows.remote_topics import SettingsRule
-from ha_core.flows.topology import FlowRoute, check_circles
+from ha_core.flows.topology import FlowRoute, check_cycles
 
 MAX_CLUSTERS = 100
 _OWN = ("clusters", "config.providers")
@@ -59,7 +59,7 @@ class ClusterConfig:
         return parts(self.client.get("bootstrap.servers", ""))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class FlowConfig:
     """A flow. Intervals are seconds; None: the work is disabled."""
 
@@ -106,13 +106,13 @@ class FlowConfig:
 class Configuration:
     """
     :ivar flows: the enabled ones.
-    :ivar beats: (source, target) of pairs that get heartbeats only: MirrorMaker 2 emits them for disabled flows, too,
-        so that a client finds out how a cluster can be reached.
+    :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out how a
+        cluster can be reached.
     """
 
     clusters: tuple[ClusterConfig, ...]
     flows: tuple[FlowConfig, ...]
-    beats: tuple[FlowConfig, ...]
+    heartbeats_only: tuple[FlowConfig, ...]
     remarks: tuple[Remark, ...]
 
 
@@ -149,7 +149,7 @@ class _File:
         policies: Mapping[str, type[ReplicationPolicy]],
         like_3_9: bool,
     ) -> None:
-        self._properties, self._name, self._policies, self._like_3_9 = properties, name, policies, like_3_9
+        self._properties, self._name, self._policies, self.like_3_9 = properties, name, policies, like_3_9
         self._remarks: list[Remark] = []
         listed = properties.get("clusters")
         self._aliases = tuple(dict.fromkeys(parts(listed.value))) if listed else ()
@@ -163,17 +163,17 @@ class _File:
             self._remarks += self._unknown_keys()
         clusters = tuple(self._cluster(alias) for alias in self._aliases)
         flows: list[FlowConfig] = []
-        beats: list[FlowConfig] = []
+        heartbeats_only: list[FlowConfig] = []
         pairs = [(source, target) for source in self._aliases for target in self._aliases if source != target]
         for source, target in pairs[: MAX_CLUSTERS**2]:
             flow = _Flow(self, source, target)
             if flow.flag("enabled"):
                 self._collect(flow, flows)
             elif flow.flag("emit.heartbeats.enabled"):
-                self._collect(flow, beats)
+                self._collect(flow, heartbeats_only)
         self._self_flows()
         try:
-            check_circles(flow.route for flow in flows)
+            check_cycles(flow.route for flow in flows)
         except FlowError as error:
             self._error(0, str(error))
         if not flows and not any(remark.error for remark in self._remarks):
@@ -181,7 +181,7 @@ class _File:
         errors = tuple(remark for remark in self._remarks if remark.error)
         if errors:
             raise ConfigurationError(self._name, errors)
-        return Configuration(clusters, tuple(flows), tuple(beats), tuple(dict.fromkeys(self._remarks)))
+        return Configuration(clusters, tuple(flows), tuple(heartbeats_only), tuple(dict.fromkeys(self._remarks)))
 
     def value(self, key: str, prefix: str = "") -> tuple[str | None, int]:
         """(value, line) of the key with this prefix, under its present name or the earlier one."""
@@ -193,7 +193,7 @@ class _File:
         return None, 0
 
     def default(self, key: FlowKey) -> str:
-        return key.earlier_default if self._like_3_9 and key.earlier_default is not None else key.default
+        return key.earlier_default if self.like_3_9 and key.earlier_default is not None else key.default
 
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
         return self._policies.get(name)
@@ -208,10 +208,9 @@ class _File:
         if (remark := Remark(line, text, error=True)) not in self._remarks:
             self._remarks.append(remark)
 
-    def _collect(self, flow: "_Flow", into: list[FlowConfig]) -> None:
-        before = len(self._remarks)
-        read = flow.read()
-        if read is not None and not any(remark.error for remark in self._remarks[before:]):
+    @staticmethod
+    def _collect(flow: "_Flow", into: list[FlowConfig]) -> None:
+        if (read := flow.read()) is not None:
             into.append(read)
 
     def _cluster(self, alias: str) -> ClusterConfig:
@@ -321,32 +320,32 @@ class _Flow:
         if policy is None:
             return None
         return FlowConfig(
-            self.source,
-            self.target,
-            policy,
-            topics,
-            groups,
-            SettingsRule(
+            source=self.source,
+            target=self.target,
+            policy=policy,
+            topics=topics,
+            groups=groups,
+            settings=SettingsRule(
                 self._patterns("config.properties.exclude"), "source" if defaults_from == "source" else "target"
             ),
-            self._number("replication.factor", least=-1),
-            self._interval("refresh.topics"),
-            self._interval("sync.topic.configs"),
-            self._interval("sync.topic.acls"),
-            self._interval("refresh.groups"),
-            checkpoints_s,
-            commits_s,
-            self._interval("emit.heartbeats"),
-            self.flag("heartbeats.replication.enabled"),
-            emits_syncs,
-            "source" if syncs_in == "source" else "target",
-            self._number("offset.lag.max", least=0),
-            self._number("heartbeats.topic.replication.factor", least=-1),
-            self._number("checkpoints.topic.replication.factor", least=-1),
-            self._number("offset-syncs.topic.replication.factor", least=-1),
-            self._begins_at(),
-            self._consumer("isolation.level") == "read_committed",
-            parts(self.text("metric.names.formats")[0]),
+            replication_factor=self._number("replication.factor", least=-1),
+            refresh_topics_s=self._interval("refresh.topics"),
+            sync_settings_s=self._interval("sync.topic.configs"),
+            sync_acls_s=self._interval("sync.topic.acls"),
+            refresh_groups_s=self._interval("refresh.groups"),
+            checkpoints_s=checkpoints_s,
+            commit_offsets_s=commits_s,
+            heartbeats_s=self._interval("emit.heartbeats"),
+            copies_heartbeats=self.flag("heartbeats.replication.enabled"),
+            emits_syncs=emits_syncs,
+            syncs_in="source" if syncs_in == "source" else "target",
+            max_lag=self._number("offset.lag.max", least=0),
+            heartbeats_replication_factor=self._number("heartbeats.topic.replication.factor", least=-1),
+            checkpoints_replication_factor=self._number("checkpoints.topic.replication.factor", least=-1),
+            syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
+            begins_at=self._begins_at(),
+            committed_only=self._consumer("isolation.level") == "read_committed",
+            metric_formats=parts(self.text("metric.names.formats")[0]),
         )
 
     def _refuse(self) -> None:
@@ -371,7 +370,7 @@ class _Flow:
             return None
         build = BY_CLASS.get(java)
         if build is not None:
-            return build(separator, separates_internal, self.source)
+            return build(separator, separates_internal, self._file.like_3_9, self.source)
         own = self._file.policy_class(java)
         if own is not None:
             return own()

@@ -18,11 +18,12 @@ TargetPartition = tuple[str, int]
 class SkippedGroup(NamedTuple):
     """A group, or one of its partitions, without a checkpoint or commit.
 
-    :ivar about: `group billing`, `group billing on orders-0`.
+    :ivar partition: in the target; None: all of the group's.
     """
 
-    about: str
+    group: str
     reason: str
+    partition: TargetPartition | None = None
 
 
 def topic_of_checkpoint(policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str) -> str:
@@ -51,11 +52,11 @@ def groups_to_follow(
     """
     for group, its_topics in committed.items():
         if groups.exclude.matches(group):
-            yield SkippedGroup(f"group {group}", "groups.exclude names it")
+            yield SkippedGroup(group, "groups.exclude names it")
         elif not groups.include.matches(group):
-            yield SkippedGroup(f"group {group}", "groups does not name it")
+            yield SkippedGroup(group, "groups does not name it")
         elif not any(topics.accepts(topic) for topic in its_topics):
-            yield SkippedGroup(f"group {group}", "it has committed on no topic that the flow copies")
+            yield SkippedGroup(group, "it has committed on no topic that the flow copies")
         else:
             yield group
 
@@ -83,9 +84,7 @@ def commits(
     :param went_back: partitions on which the group was seen to go back in the source since the last commit.
     """
     if there.state not in {"Empty", "Dead"}:
-        yield SkippedGroup(
-            f"group {group}", f"it is {there.state} in the target: its consumers there commit themselves"
-        )
+        yield SkippedGroup(group, f"it is {there.state} in the target: its consumers there commit themselves")
         return
     for key, checkpoint in checkpoints.items():
         committed = there.offsets.get(key)
@@ -93,8 +92,5 @@ def commits(
             if committed != checkpoint.downstream_offset:
                 yield checkpoint
         elif committed > checkpoint.downstream_offset:
-            topic, partition = key
-            yield SkippedGroup(
-                f"group {group} on {topic}-{partition}",
-                f"the target has {committed}, above the translated {checkpoint.downstream_offset}",
-            )
+            reason = f"the target has {committed}, above the translated {checkpoint.downstream_offset}"
+            yield SkippedGroup(group, reason, key)

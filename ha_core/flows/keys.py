@@ -5,9 +5,7 @@ Source: the configuration definitions that both versions print (`MirrorSourceCon
 """
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
-
-Kind = Literal["text", "list", "flag", "int", "seconds", "class"]
+from typing import NamedTuple
 
 
 class KeyUse(StrEnum):
@@ -29,7 +27,6 @@ class FlowKey(NamedTuple):
     """
 
     name: str
-    kind: Kind
     default: str
     use: KeyUse = KeyUse.APPLIED
     note: str = ""
@@ -55,97 +52,85 @@ _EXCLUDED_SETTINGS_3_9 = (
 FLOW_KEYS = {
     key.name: key
     for key in (
-        FlowKey("enabled", "flag", "false"),
-        FlowKey("topics", "list", ".*"),
+        FlowKey("enabled", "false"),
+        FlowKey("topics", ".*"),
         FlowKey(
             "topics.exclude",
-            "list",
             r"mm2.*\.internal,.*\.replica,__.*",
             earlier_default=r".*[\-\.]internal,.*\.replica,__.*",
         ),
-        FlowKey("groups", "list", ".*"),
-        FlowKey("groups.exclude", "list", r"console-consumer-.*,connect-.*,__.*"),
-        FlowKey("config.properties.exclude", "list", _EXCLUDED_SETTINGS, earlier_default=_EXCLUDED_SETTINGS_3_9),
-        FlowKey("use.defaults.from", "text", "target", valid=("source", "target")),
-        FlowKey("replication.policy.class", "class", f"{_MM2}DefaultReplicationPolicy"),
-        FlowKey("replication.policy.separator", "text", "."),
-        FlowKey("replication.policy.internal.topic.separator.enabled", "flag", "true"),
-        FlowKey("replication.factor", "int", "2"),
-        FlowKey("refresh.topics.enabled", "flag", "true"),
-        FlowKey("refresh.topics.interval.seconds", "seconds", "600"),
-        FlowKey("sync.topic.configs.enabled", "flag", "true"),
-        FlowKey("sync.topic.configs.interval.seconds", "seconds", "600"),
-        FlowKey("sync.topic.acls.enabled", "flag", "true"),
-        FlowKey("sync.topic.acls.interval.seconds", "seconds", "600"),
-        FlowKey("refresh.groups.enabled", "flag", "true"),
-        FlowKey("refresh.groups.interval.seconds", "seconds", "600"),
-        FlowKey("emit.checkpoints.enabled", "flag", "true"),
-        FlowKey("emit.checkpoints.interval.seconds", "seconds", "60"),
-        FlowKey("sync.group.offsets.enabled", "flag", "false"),
-        FlowKey("sync.group.offsets.interval.seconds", "seconds", "60"),
-        FlowKey("emit.heartbeats.enabled", "flag", "true"),
-        FlowKey("emit.heartbeats.interval.seconds", "seconds", "1"),
-        FlowKey("heartbeats.replication.enabled", "flag", "true"),
-        FlowKey("emit.offset-syncs.enabled", "flag", "true"),
-        FlowKey("offset.lag.max", "int", "100"),
-        FlowKey("offset-syncs.topic.location", "text", "source", valid=("source", "target")),
-        FlowKey("heartbeats.topic.replication.factor", "int", "3"),
-        FlowKey("checkpoints.topic.replication.factor", "int", "3"),
-        FlowKey("offset-syncs.topic.replication.factor", "int", "3"),
-        FlowKey("metric.names.formats", "list", "legacy", valid=("legacy", "new")),
-        FlowKey("add.source.alias.to.metrics", "flag", "false"),
-        FlowKey("topic.filter.class", "class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
-        FlowKey("group.filter.class", "class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
-        FlowKey("config.property.filter.class", "class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
-        FlowKey("transforms", "list", "", KeyUse.REFUSED, "it changes records, and Switchyard copies their bytes"),
-        FlowKey("predicates", "list", "", KeyUse.REFUSED, "it selects records, and Switchyard copies all"),
-        FlowKey("key.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of keys"),
-        FlowKey("value.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of values"),
-        FlowKey("header.converter", "class", "", KeyUse.REFUSED, "Switchyard copies the bytes of headers"),
-        FlowKey(
-            "forwarding.admin.class", "class", "org.apache.kafka.clients.admin.ForwardingAdmin", KeyUse.REFUSED, _JAVA
-        ),
-        FlowKey("admin.timeout.ms", "int", "60000"),
-        FlowKey(
-            "consumer.poll.timeout.ms", "int", "1000", KeyUse.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"
-        ),
-        FlowKey("tasks.max", "int", "1", KeyUse.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
-        FlowKey("tasks.max.enforce", "flag", "true", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey(
-            "use.incremental.alter.configs", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard uses it always"
-        ),
-        FlowKey("errors.log.enable", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard logs each error"),
-        FlowKey("errors.log.include.messages", "flag", "false", KeyUse.WITHOUT_EFFECT, "Switchyard never logs records"),
-        FlowKey("errors.retry.delay.max.ms", "int", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
-        FlowKey("errors.retry.timeout", "int", "0", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey("groups", ".*"),
+        FlowKey("groups.exclude", r"console-consumer-.*,connect-.*,__.*"),
+        FlowKey("config.properties.exclude", _EXCLUDED_SETTINGS, earlier_default=_EXCLUDED_SETTINGS_3_9),
+        FlowKey("use.defaults.from", "target", valid=("source", "target")),
+        FlowKey("replication.policy.class", f"{_MM2}DefaultReplicationPolicy"),
+        FlowKey("replication.policy.separator", "."),
+        FlowKey("replication.policy.internal.topic.separator.enabled", "true"),
+        FlowKey("replication.factor", "2"),
+        FlowKey("refresh.topics.enabled", "true"),
+        FlowKey("refresh.topics.interval.seconds", "600"),
+        FlowKey("sync.topic.configs.enabled", "true"),
+        FlowKey("sync.topic.configs.interval.seconds", "600"),
+        FlowKey("sync.topic.acls.enabled", "true"),
+        FlowKey("sync.topic.acls.interval.seconds", "600"),
+        FlowKey("refresh.groups.enabled", "true"),
+        FlowKey("refresh.groups.interval.seconds", "600"),
+        FlowKey("emit.checkpoints.enabled", "true"),
+        FlowKey("emit.checkpoints.interval.seconds", "60"),
+        FlowKey("sync.group.offsets.enabled", "false"),
+        FlowKey("sync.group.offsets.interval.seconds", "60"),
+        FlowKey("emit.heartbeats.enabled", "true"),
+        FlowKey("emit.heartbeats.interval.seconds", "1"),
+        FlowKey("heartbeats.replication.enabled", "true"),
+        FlowKey("emit.offset-syncs.enabled", "true"),
+        FlowKey("offset.lag.max", "100"),
+        FlowKey("offset-syncs.topic.location", "source", valid=("source", "target")),
+        FlowKey("heartbeats.topic.replication.factor", "3"),
+        FlowKey("checkpoints.topic.replication.factor", "3"),
+        FlowKey("offset-syncs.topic.replication.factor", "3"),
+        FlowKey("metric.names.formats", "legacy", valid=("legacy", "new")),
+        FlowKey("add.source.alias.to.metrics", "false", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics have it always"),
+        FlowKey("topic.filter.class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("group.filter.class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("config.property.filter.class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("transforms", "", KeyUse.REFUSED, "it changes records, and Switchyard copies their bytes"),
+        FlowKey("predicates", "", KeyUse.REFUSED, "it selects records, and Switchyard copies all"),
+        FlowKey("key.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of keys"),
+        FlowKey("value.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of values"),
+        FlowKey("header.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of headers"),
+        FlowKey("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin", KeyUse.REFUSED, _JAVA),
+        FlowKey("admin.timeout.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard's requests have limits of their own"),
+        FlowKey("consumer.poll.timeout.ms", "1000", KeyUse.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"),
+        FlowKey("tasks.max", "1", KeyUse.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
+        FlowKey("tasks.max.enforce", "true", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("use.incremental.alter.configs", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard uses it always"),
+        FlowKey("errors.log.enable", "false", KeyUse.WITHOUT_EFFECT, "Switchyard logs each error"),
+        FlowKey("errors.log.include.messages", "false", KeyUse.WITHOUT_EFFECT, "Switchyard never logs records"),
+        FlowKey("errors.retry.delay.max.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey("errors.retry.timeout", "0", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
         FlowKey(
             "errors.tolerance",
-            "text",
             "none",
             KeyUse.REFUSED,
             "Switchyard skips no record; a partition that cannot be copied stops with its reason",
             ("none", "all"),
         ),
-        FlowKey("exactly.once.support", "text", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
-        FlowKey(
-            "exactly.once.source.support", "text", "disabled", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"
-        ),
-        FlowKey(
-            "transaction.boundary", "text", "poll", KeyUse.WITHOUT_EFFECT, "copies need no transaction of their own"
-        ),
-        FlowKey("transaction.boundary.interval.ms", "text", "", KeyUse.WITHOUT_EFFECT, "see transaction.boundary"),
-        FlowKey("offsets.storage.topic", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("config.action.reload", "text", "restart", KeyUse.WITHOUT_EFFECT, "Switchyard follows the file"),
-        FlowKey("auto.include.jmx.reporter", "flag", "true", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
-        FlowKey("metric.reporters", "list", "", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
-        FlowKey("name", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("connector.class", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("connector.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("key.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("value.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("header.converter.plugin.version", "text", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("source.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
-        FlowKey("target.cluster.alias", "text", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("exactly.once.support", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
+        FlowKey("exactly.once.source.support", "disabled", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
+        FlowKey("transaction.boundary", "poll", KeyUse.WITHOUT_EFFECT, "copies need no transaction of their own"),
+        FlowKey("transaction.boundary.interval.ms", "", KeyUse.WITHOUT_EFFECT, "see transaction.boundary"),
+        FlowKey("offsets.storage.topic", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("config.action.reload", "restart", KeyUse.WITHOUT_EFFECT, "it belongs to Kafka Connect"),
+        FlowKey("auto.include.jmx.reporter", "true", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("metric.reporters", "", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("name", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.class", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("connector.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("key.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("value.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("header.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
+        FlowKey("source.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
     )
 }
 """Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""

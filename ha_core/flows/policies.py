@@ -1,7 +1,7 @@
 """Replication policies: names of remote topics and of MirrorMaker 2's internal topics (KIP-382, KIP-690, KIP-949).
 
 A policy gives the name of a copy, and reads from a name where the topic came from. `ReplicationPolicy` has the rules
-that all share; `DefaultPolicy`, `IdentityPolicy` and `LegacyPolicy` are Kafka's, by their Java names in `BY_CLASS`. A
+that all share; `DefaultPolicy` and `IdentityPolicy` are Kafka's, by their Java names in `BY_CLASS`. A
 policy of an operator's own is a class with the methods of `ReplicationPolicy`, found by its entry point in the group
 `switchyard.replication_policies`.
 """
@@ -43,10 +43,13 @@ class DefaultPolicy:
 
     :ivar separator: between alias and topic (`replication.policy.separator`).
     :ivar separates_internal: whether internal topics use that separator, too (`internal.topic.separator.enabled`).
+    :ivar like_3_9: whether every topic that ends in `internal` is internal. Kafka 4 copies users' topics of such names
+        (KIP-1074).
     """
 
     separator: str = "."
     separates_internal: bool = True
+    like_3_9: bool = False
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
         return f"{source_alias}{self.separator}{topic}"
@@ -54,7 +57,7 @@ class DefaultPolicy:
     def topic_source(self, topic: str) -> str | None:
         alias, separator, rest = topic.partition(self.separator)
         # Kafka splits as Java does, which drops empty parts at the end: `orders.` has no source.
-        return alias if separator and rest.strip(self.separator) else None
+        return alias if separator and rest.replace(self.separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
         source = self.topic_source(topic)
@@ -70,7 +73,12 @@ class DefaultPolicy:
         return topic.endswith(self.checkpoints_topic(""))
 
     def is_internal_topic(self, topic: str) -> bool:
-        return topic.startswith(("__", ".")) or topic.endswith((f"{self._internal}internal", "-internal", ".internal"))
+        if topic.startswith(("__", ".")) or self.is_checkpoints_topic(topic):
+            return True
+        suffix = f"{self._internal}internal"
+        if self.like_3_9:
+            return topic.endswith((suffix, "-internal", ".internal"))
+        return topic.startswith("mm2") and topic.endswith(suffix)
 
     @property
     def _internal(self) -> str:
@@ -97,16 +105,17 @@ class IdentityPolicy(DefaultPolicy):
         return super().upstream_topic(topic) if topic.endswith(HEARTBEATS) else topic
 
 
-class LegacyPolicy(IdentityPolicy):
-    """Names as MirrorMaker 1 gave them. KIP-382 names it; Kafka ships it as `IdentityReplicationPolicy`."""
-
-
-BY_CLASS: dict[str, Callable[[str, bool, str | None], ReplicationPolicy]] = {
-    f"{_MM2}DefaultReplicationPolicy": lambda separator, internal, _alias: DefaultPolicy(separator, internal),
+BuildPolicy = Callable[[str, bool, bool, str | None], ReplicationPolicy]
+"""(separator, separates internal topics, like 3.9, alias of the source) → policy."""
+BY_CLASS: dict[str, BuildPolicy] = {
+    f"{_MM2}DefaultReplicationPolicy": lambda separator, internal, like_3_9, _alias: DefaultPolicy(
+        separator, internal, like_3_9
+    ),
     f"{_MM2}IdentityReplicationPolicy": IdentityPolicy,
-    f"{_MM2}LegacyReplicationPolicy": LegacyPolicy,
+    # KIP-382's name of the policy that names topics as MirrorMaker 1 did; Kafka ships it under the name above.
+    f"{_MM2}LegacyReplicationPolicy": IdentityPolicy,
 }
-"""`replication.policy.class` → policy for (separator, separates internal topics, alias of the source)."""
+"""`replication.policy.class` → policy."""
 
 
 def hops(policy: ReplicationPolicy, topic: str) -> Iterator[tuple[str, str]]:

@@ -54,7 +54,7 @@ def _text(value: str) -> bytes:
 class _Record:
     """Decoding with one kind of error."""
 
-    kind: ClassVar[str]
+    record_name: ClassVar[str]
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
@@ -62,7 +62,7 @@ class _Record:
         try:
             return cls._decoded(_Reader(key or b""), _Reader(value or b""))
         except (ValueError, struct.error) as error:
-            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.kind}: {error}") from None
+            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.record_name}: {error}") from None
 
     @classmethod
     def _decoded(cls, key: _Reader, value: _Reader) -> Self:
@@ -79,7 +79,7 @@ class Heartbeat(_Record):
     source_alias: str
     target_alias: str
     timestamp_ms: int
-    kind: ClassVar[str] = "heartbeat"
+    record_name: ClassVar[str] = "heartbeat"
 
     @property
     def key(self) -> bytes:
@@ -115,7 +115,7 @@ class Checkpoint(_Record):
     upstream_offset: int
     downstream_offset: int
     metadata: str = ""
-    kind: ClassVar[str] = "checkpoint"
+    record_name: ClassVar[str] = "checkpoint"
 
     @property
     def key(self) -> bytes:
@@ -155,7 +155,7 @@ class OffsetSync(_Record):
     partition: int
     upstream_offset: int
     downstream_offset: int
-    kind: ClassVar[str] = "offset sync"
+    record_name: ClassVar[str] = "offset sync"
 
     @property
     def key(self) -> bytes:
@@ -191,7 +191,7 @@ class SourceOffset(_Record):
     partition: int
     offset: int
     connector: str = "MirrorSourceConnector"
-    kind: ClassVar[str] = "source offset of MirrorMaker 2"
+    record_name: ClassVar[str] = "source offset of MirrorMaker 2"
 
     @property
     def key(self) -> bytes:
@@ -216,7 +216,7 @@ class SourceOffset(_Record):
                 _checked(str, connector),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.kind}: {error}") from None
+            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.record_name}: {error}") from None
 
 
 def _checked(kind: type[T], value: Any) -> T:

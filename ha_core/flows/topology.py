@@ -2,7 +2,7 @@
 
 Invariant: a flow copies no topic into a cluster where its name says that it has been. So each chain ends, an alias
 stands at most once in it, and the walk below ends with it. A policy that keeps names says nothing of a topic's way; so
-flows by such a policy must not form a circle, which is found before any topic is looked at.
+flows by such a policy must not form a cycle, which is found before any topic is looked at.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,7 +34,7 @@ class FlowRoute:
     def name(self) -> str:
         return f"{self.source}->{self.target}"
 
-    def copies(self, topic: str) -> bool:
+    def accepts(self, topic: str) -> bool:
         """Whether the flow copies this topic of its source."""
         if is_heartbeats_topic(self.policy, topic) and self.heartbeats:
             accepted = True
@@ -43,7 +43,7 @@ class FlowRoute:
         return accepted and not is_cycle(self.policy, topic, self.target)
 
 
-class Copy(NamedTuple):
+class RemoteTopic(NamedTuple):
     """A topic that a flow copies, and where its records come from.
 
     :ivar path: aliases from the cluster whose producers write it to the target.
@@ -58,7 +58,7 @@ class Copy(NamedTuple):
     path: tuple[str, ...]
 
 
-class SameName(NamedTuple):
+class NameConflict(NamedTuple):
     """A topic of the target that two flows, or a flow and local producers, would write."""
 
     target: str
@@ -66,17 +66,17 @@ class SameName(NamedTuple):
     writers: tuple[str, ...]
 
 
-class TwoWays(NamedTuple):
+class Diamond(NamedTuple):
     """Records of one topic that come to a cluster by two ways (a diamond, S3-93)."""
 
     original: str
     origin: str
     cluster: str
-    copies: tuple[str, ...]
+    names: tuple[str, ...]
 
 
-def check_circles(routes: Iterable[FlowRoute]) -> None:
-    """:raises FlowError: flows whose policies keep names form a circle: records would go round for ever."""
+def check_cycles(routes: Iterable[FlowRoute]) -> None:
+    """:raises FlowError: flows whose policies keep names form a cycle: records would go round for ever."""
     probe = "switchyard"
     after: dict[str, list[str]] = {}
     for route in routes:
@@ -86,15 +86,15 @@ def check_circles(routes: Iterable[FlowRoute]) -> None:
             after.setdefault(route.source, []).append(route.target)
     done: set[str] = set()
     for start in after:
-        if (circle := _circle(start, after, done)) is not None:
+        if (cycle := _cycle(start, after, done)) is not None:
             raise FlowError(
-                f"the flows {' -> '.join(circle)} form a circle, and their policy keeps the names of topics: a record "
+                f"the flows {' -> '.join(cycle)} form a cycle, and their policy keeps the names of topics: a record "
                 "would be copied round and round. Use DefaultReplicationPolicy, or disable one of these flows."
             )
 
 
-def _circle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[str] | None:
-    """A circle that can be reached from `start`; None: there is none. Marks what it has looked at in `done`."""
+def _cycle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[str] | None:
+    """A cycle that can be reached from `start`; None: there is none. Marks what it has looked at in `done`."""
     path: list[str] = []
     waiting = [iter([start])]
     while waiting:
@@ -111,7 +111,7 @@ def _circle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[
     return None
 
 
-def copies(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> Iterator[Copy]:
+def walk(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> Iterator[RemoteTopic]:
     """All copies, also those of copies.
 
     :param topics: cluster → its topics that no flow writes.
@@ -127,7 +127,7 @@ def copies(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> 
     while waiting:
         cluster, topic, original, path = waiting.pop()
         for route in by_source.get(cluster, ()):
-            if not route.copies(topic) or (route.name, topic, path[0]) in seen:
+            if not route.accepts(topic) or (route.name, topic, path[0]) in seen:
                 continue
             seen.add((route.name, topic, path[0]))
             if len(seen) > MAX_COPIES:
@@ -136,7 +136,7 @@ def copies(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> 
                 )
             remote = route.policy.format_remote_topic(cluster, topic)
             its_path = (*path, route.target)
-            yield Copy(route.name, cluster, topic, route.target, remote, original, its_path)
+            yield RemoteTopic(route.name, cluster, topic, route.target, remote, original, its_path)
             waiting.append((route.target, remote, original, its_path))
 
 
@@ -149,18 +149,18 @@ def local_topics(routes: Iterable[FlowRoute], listed: Mapping[str, Iterable[str]
     for route in routes:
         here = found.get(route.target)
         if here is not None:
-            here -= {topic for topic in here if _comes_by(route, topic)}
+            here -= {topic for topic in here if _is_copy_of(route, topic)}
     return found
 
 
-def _comes_by(route: FlowRoute, topic: str) -> bool:
+def _is_copy_of(route: FlowRoute, topic: str) -> bool:
     if route.policy.topic_source(topic) != route.source:
         return False
     upstream = route.policy.upstream_topic(topic)
-    return upstream is not None and upstream != topic and route.copies(upstream)
+    return upstream is not None and upstream != topic and route.accepts(upstream)
 
 
-def same_names(made: Iterable[Copy], local: Mapping[str, Iterable[str]]) -> Iterator[SameName]:
+def name_conflicts(made: Iterable[RemoteTopic], local: Mapping[str, Iterable[str]]) -> Iterator[NameConflict]:
     """Names that two writers would write, in the order of their clusters."""
     writers: dict[tuple[str, str], set[str]] = {}
     for copy in made:
@@ -168,10 +168,10 @@ def same_names(made: Iterable[Copy], local: Mapping[str, Iterable[str]]) -> Iter
     for (target, topic), flows in sorted(writers.items()):
         everyone = sorted(flows) + (["local producers"] if topic in local.get(target, ()) else [])
         if len(everyone) > 1:
-            yield SameName(target, topic, tuple(everyone))
+            yield NameConflict(target, topic, tuple(everyone))
 
 
-def two_ways(made: Iterable[Copy]) -> Iterator[TwoWays]:
+def diamonds(made: Iterable[RemoteTopic]) -> Iterator[Diamond]:
     """Topics whose records come to a cluster twice, under two names. Heartbeats do so on purpose: each shows a way."""
     by_origin: dict[tuple[str, str, str], set[str]] = {}
     for copy in made:
@@ -179,4 +179,4 @@ def two_ways(made: Iterable[Copy]) -> Iterator[TwoWays]:
             by_origin.setdefault((copy.target, copy.path[0], copy.original), set()).add(copy.remote_topic)
     for (cluster, origin, original), names in sorted(by_origin.items()):
         if len(names) > 1:
-            yield TwoWays(original, origin, cluster, tuple(sorted(names)))
+            yield Diamond(original, origin, cluster, tuple(sorted(names)))

@@ -21,13 +21,13 @@ from ha_core.model import Run
 class Translated(NamedTuple):
     """
     :ivar offset: in the target.
-    :ivar kind: `exact`: the group gets each record once; `first-copied`: the copy begins above its offset;
+    :ivar precision: `exact`: the group gets each record once; `first-copied`: the copy begins above its offset;
         `copied-end`: the records at its offset are not copied yet, and those that come until then are read again;
         `sampled`: up to the next sync records come twice.
     """
 
     offset: int
-    kind: Literal["exact", "first-copied", "copied-end", "sampled"]
+    precision: Literal["exact", "first-copied", "copied-end", "sampled"]
 
 
 class Untranslated(NamedTuple):
@@ -70,7 +70,7 @@ class SyncStore:
 
     _syncs: dict[tuple[str, int], list[OffsetSync]] = field(default_factory=dict)
 
-    def take(self, sync: OffsetSync) -> None:
+    def add(self, sync: OffsetSync) -> None:
         """Take a sync in the order of the topic."""
         syncs = self._syncs.setdefault((sync.topic, sync.partition), [])
         if syncs and sync.upstream_offset < syncs[-1].upstream_offset:
@@ -110,40 +110,3 @@ def _thin_out(syncs: list[OffsetSync]) -> None:
         if newest - below <= 2 * (newest - above):
             del syncs[at]
         at -= 1
-
-
-@dataclass
-class SyncEmission:
-    """When a partition's offset sync is due, as MirrorMaker 2 emits it: first in a copier's life, after a gap of the
-    source, where the copy went back, and each `offset.lag.max` records. Others wait for the next interval.
-
-    :ivar max_lag: `offset.lag.max`, in records.
-    """
-
-    max_lag: int
-    _emitted: OffsetSync | None = None
-    _last: OffsetSync | None = None
-
-    def due(self, sync: OffsetSync) -> bool:
-        """Whether it is due at once.
-
-        :param sync: of a record that was copied after those of earlier calls.
-        """
-        last, self._last = self._last, sync
-        if (
-            self._emitted is None
-            or last is None
-            or sync.upstream_offset != last.upstream_offset + 1
-            or sync.downstream_offset < last.downstream_offset
-            or sync.downstream_offset - (self._emitted.downstream_offset + 1) >= self.max_lag
-        ):
-            self._emitted = sync
-            return True
-        return False
-
-    def waiting(self) -> OffsetSync | None:
-        """The newest sync that was not due, for the interval's end; None: the newest one was emitted."""
-        if self._last is self._emitted:
-            return None
-        self._emitted = self._last
-        return self._last

@@ -95,17 +95,17 @@ class MirrorClient:
         """`remote_consumer_offsets` of one group, as `RemoteClusterUtils.translateOffsets` has it."""
         return self.remote_consumer_offsets(group, remote_alias).get(group, {})
 
-    def checkpoints(self, remote_alias: str) -> Iterator[Checkpoint]:
+    def checkpoints(self, remote_alias: str) -> list[Checkpoint]:
         """All checkpoints of groups of a cluster, in their order; later ones replace earlier ones."""
-        return self._records(self.policy.checkpoints_topic(remote_alias), Checkpoint)
+        return list(self._records(self.policy.checkpoints_topic(remote_alias), Checkpoint))
 
-    def heartbeats(self, topic: str = HEARTBEATS) -> Iterator[Heartbeat]:
+    def heartbeats(self, topic: str = HEARTBEATS) -> list[Heartbeat]:
         """All heartbeats in a topic of `heartbeat_topics`, in their order."""
-        return self._records(topic, Heartbeat)
+        return list(self._records(topic, Heartbeat))
 
-    def offset_syncs(self, alias: str) -> Iterator[OffsetSync]:
+    def offset_syncs(self, alias: str) -> list[OffsetSync]:
         """All offset syncs between this cluster and another one, in their order."""
-        return self._records(self.policy.offset_syncs_topic(alias), OffsetSync)
+        return list(self._records(self.policy.offset_syncs_topic(alias), OffsetSync))
 
     def _topics(self) -> set[str]:
         try:

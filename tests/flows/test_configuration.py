@@ -59,9 +59,9 @@ def test_keys_of_a_cluster_win_over_those_for_all_clusters() -> None:
 
 
 def test_a_disabled_flow_gets_heartbeats_unless_they_are_disabled() -> None:
-    assert [flow.name for flow in read(ON).beats] == ["B->A"]
-    assert read(f"{ON}emit.heartbeats.enabled = false\n").beats == ()
-    assert read(f"{ON}B->A.emit.heartbeats.enabled = false\n").beats == ()
+    assert [flow.name for flow in read(ON).heartbeats_only] == ["B->A"]
+    assert read(f"{ON}emit.heartbeats.enabled = false\n").heartbeats_only == ()
+    assert read(f"{ON}B->A.emit.heartbeats.enabled = false\n").heartbeats_only == ()
 
 
 def test_enabled_for_all_flows_enables_none() -> None:
@@ -191,10 +191,10 @@ def test_all_errors_of_a_file_are_told_at_once() -> None:
     assert len(found) == 3
 
 
-def test_flows_that_keep_names_must_not_form_a_circle() -> None:
+def test_flows_that_keep_names_must_not_form_a_cycle() -> None:
     identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
     (error,) = errors(f"{ON}B->A.enabled = true\n{identity}")
-    assert error.startswith("the flows A -> B -> A form a circle")
+    assert error.startswith("the flows A -> B -> A form a cycle")
 
 
 def test_kafkas_own_example_is_read_whole() -> None:

@@ -52,9 +52,9 @@ def test_groups_are_left_out_with_their_reason() -> None:
     committed = {"billing": ["t"], "console-consumer-1": ["t"], "other": ["t"], "idle": ["unrelated"]}
     assert list(groups_to_follow(committed, chosen("(?!other).*", "console-consumer-.*"), chosen("t"))) == [
         "billing",
-        SkippedGroup("group console-consumer-1", "groups.exclude names it"),
-        SkippedGroup("group other", "groups does not name it"),
-        SkippedGroup("group idle", "it has committed on no topic that the flow copies"),
+        SkippedGroup("console-consumer-1", "groups.exclude names it"),
+        SkippedGroup("other", "groups does not name it"),
+        SkippedGroup("idle", "it has committed on no topic that the flow copies"),
     ]
 
 
@@ -83,5 +83,5 @@ def test_offsets_are_committed_for_idle_groups_and_only_forwards(
 def test_a_group_that_is_not_committed_has_a_reason() -> None:
     (reads,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Stable", {}), frozenset())
     (above,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Empty", {KEY: 20}), frozenset())
-    assert reads == SkippedGroup("group g", "it is Stable in the target: its consumers there commit themselves")
-    assert above == SkippedGroup("group g on A.t-0", "the target has 20, above the translated 15")
+    assert reads == SkippedGroup("g", "it is Stable in the target: its consumers there commit themselves")
+    assert above == SkippedGroup("g", "the target has 20, above the translated 15", KEY)

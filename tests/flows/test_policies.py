@@ -6,7 +6,6 @@ from ha_core.flows.policies import (
     BY_CLASS,
     DefaultPolicy,
     IdentityPolicy,
-    LegacyPolicy,
     hops,
     is_cycle,
     is_heartbeats_topic,
@@ -65,14 +64,33 @@ def test_internal_topics_take_the_separator_unless_it_is_switched_off_for_them(
     assert policy.is_internal_topic(syncs)
 
 
-@pytest.mark.parametrize("topic", ["__consumer_offsets", ".hidden", "connect-internal", "mm2-offsets.A.internal"])
-def test_topics_of_kafka_connect_and_mirrormaker_are_internal(topic: str) -> None:
-    assert DEFAULT.is_internal_topic(topic)
+@pytest.mark.parametrize(
+    ("topic", "internal", "in_3_9"),
+    [
+        ("__consumer_offsets", True, True),
+        (".hidden", True, True),
+        ("mm2-offsets.A.internal", True, True),
+        ("mm2-offset-syncs.A.internal", True, True),
+        ("A.checkpoints.internal", True, True),
+        ("mm2.internal", True, True),
+        ("x.mm2-a.internal", False, True),
+        ("orders.internal", False, True),
+        ("orders-internal", False, True),
+        ("connect-configs", False, False),
+        ("A.heartbeats", False, False),
+        ("_schemas", False, False),
+    ],
+)
+def test_topics_are_internal_as_kafka_4_and_3_9_judge_them(topic: str, internal: bool, in_3_9: bool) -> None:
+    assert DEFAULT.is_internal_topic(topic) is internal
+    assert DefaultPolicy(like_3_9=True).is_internal_topic(topic) is in_3_9
 
 
-@pytest.mark.parametrize("topic", ["orders", "internal", "internals", "A.heartbeats", "_schemas"])
-def test_topics_of_users_and_heartbeats_are_not_internal(topic: str) -> None:
-    assert not DEFAULT.is_internal_topic(topic)
+def test_a_separator_of_several_characters_is_taken_as_a_whole() -> None:
+    policy = DefaultPolicy("ab")
+    assert (policy.topic_source("xabba"), policy.upstream_topic("xabba")) == ("x", "ba")
+    assert policy.is_internal_topic("mm2xabinternal")
+    assert not policy.is_internal_topic("mm2x.internal")
 
 
 @pytest.mark.parametrize(("topic", "heartbeats"), [("heartbeats", True), ("B.A.heartbeats", True), ("A.beats", False)])
@@ -87,9 +105,8 @@ def test_a_topic_that_was_in_the_target_is_a_cycle() -> None:
     assert not is_cycle(DEFAULT, "orders", "A")
 
 
-@pytest.mark.parametrize("kind", [IdentityPolicy, LegacyPolicy])
-def test_policies_of_identity_keep_names_but_those_of_heartbeats(kind: type[IdentityPolicy]) -> None:
-    policy = kind(source_alias="A")
+def test_the_identity_policy_keeps_names_but_those_of_heartbeats() -> None:
+    policy = IdentityPolicy(source_alias="A")
     assert policy.format_remote_topic("A", "orders") == "orders"
     assert policy.topic_source("orders") == "A"
     assert policy.upstream_topic("orders") == "orders"
@@ -97,13 +114,13 @@ def test_policies_of_identity_keep_names_but_those_of_heartbeats(kind: type[Iden
     assert policy.topic_source("A.heartbeats") == "A"
     assert policy.upstream_topic("A.heartbeats") == "heartbeats"
     assert original_topic(policy, "B.A.heartbeats") == "heartbeats"
-    assert kind().topic_source("orders") is None
+    assert IdentityPolicy().topic_source("orders") is None
 
 
 def test_java_names_give_the_policies() -> None:
-    made = {name.rpartition(".")[2]: build("-", False, "A") for name, build in BY_CLASS.items()}
+    made = {name.rpartition(".")[2]: build("-", False, True, "A") for name, build in BY_CLASS.items()}
     assert made == {
-        "DefaultReplicationPolicy": DefaultPolicy("-", False),
-        "IdentityReplicationPolicy": IdentityPolicy("-", False, "A"),
-        "LegacyReplicationPolicy": LegacyPolicy("-", False, "A"),
+        "DefaultReplicationPolicy": DefaultPolicy("-", False, True),
+        "IdentityReplicationPolicy": IdentityPolicy("-", False, True, "A"),
+        "LegacyReplicationPolicy": IdentityPolicy("-", False, True, "A"),
     }

@@ -50,7 +50,7 @@ def test_a_record_that_is_cut_off_anywhere_is_refused(record: Record, part: str)
     whole = {"key": record.key, "value": record.value}
     for end in range(len(whole[part])):
         cut = whole | {part: whole[part][:end]}
-        with pytest.raises(FlowError, match=f"is no {record.kind}"):
+        with pytest.raises(FlowError, match=f"is no {record.record_name}"):
             type(record).decode(cut["key"], cut["value"])
 
 

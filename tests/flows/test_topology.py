@@ -1,4 +1,4 @@
-"""The way of topics through flows: copies of copies, names that two would write, diamonds and circles."""
+"""The way of topics through flows: copies of copies, names that two would write, diamonds and cycles."""
 
 from itertools import permutations
 
@@ -7,7 +7,7 @@ import pytest
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy, ReplicationPolicy
-from ha_core.flows.topology import FlowRoute, check_circles, copies, local_topics, same_names, two_ways
+from ha_core.flows.topology import FlowRoute, check_cycles, diamonds, local_topics, name_conflicts, walk
 
 
 def route(name: str, topics: str = ".*", policy: ReplicationPolicy | None = None, heartbeats: bool = True) -> FlowRoute:
@@ -19,7 +19,7 @@ def route(name: str, topics: str = ".*", policy: ReplicationPolicy | None = None
 def made(routes: list[FlowRoute], **topics: list[str]) -> dict[str, list[str]]:
     """cluster → its remote topics"""
     found: dict[str, list[str]] = {}
-    for copy in copies(routes, topics):
+    for copy in walk(routes, topics):
         found.setdefault(copy.target, []).append(copy.remote_topic)
     return {cluster: sorted(its) for cluster, its in sorted(found.items())}
 
@@ -63,21 +63,23 @@ def test_heartbeats_are_copied_past_the_filter_unless_that_is_disabled(
 
 def test_a_diamond_is_named_with_both_copies() -> None:
     routes = [route("A->B"), route("B->C"), route("A->C")]
-    assert [tuple(ways) for ways in two_ways(copies(routes, {"A": ["t", "heartbeats"]}))] == [
+    assert [tuple(ways) for ways in diamonds(walk(routes, {"A": ["t", "heartbeats"]}))] == [
         ("t", "A", "C", ("A.t", "B.A.t"))
     ]
 
 
 def test_a_name_that_local_producers_and_a_flow_would_write_is_found() -> None:
     keep = IdentityPolicy(source_alias="A")
-    found = list(copies([route("A->B", policy=keep)], {"A": ["t", "u"], "B": ["t"]}))
-    assert [tuple(name) for name in same_names(found, {"B": ["t"]})] == [("B", "t", ("A->B (t)", "local producers"))]
+    found = list(walk([route("A->B", policy=keep)], {"A": ["t", "u"], "B": ["t"]}))
+    assert [tuple(name) for name in name_conflicts(found, {"B": ["t"]})] == [
+        ("B", "t", ("A->B (t)", "local producers"))
+    ]
 
 
 def test_two_flows_that_would_write_one_name_are_found() -> None:
     routes = [route(f"{alias}->C", policy=IdentityPolicy(source_alias=alias)) for alias in "AB"]
-    found = list(copies(routes, {"A": ["t"], "B": ["t"]}))
-    assert [name.writers for name in same_names(found, {})] == [("A->C (t)", "B->C (t)")]
+    found = list(walk(routes, {"A": ["t"], "B": ["t"]}))
+    assert [name.writers for name in name_conflicts(found, {})] == [("A->C (t)", "B->C (t)")]
 
 
 def test_topics_that_a_flow_would_have_made_are_not_local() -> None:
@@ -87,23 +89,23 @@ def test_topics_that_a_flow_would_have_made_are_not_local() -> None:
 
 
 @pytest.mark.parametrize(
-    ("names", "circle"),
+    ("names", "cycle"),
     [
         (["A->B", "B->A"], "A -> B -> A"),
         (["A->B", "B->C", "C->A"], "A -> B -> C -> A"),
         (["X->A", "A->B", "B->A"], "A -> B -> A"),
     ],
 )
-def test_flows_that_keep_names_in_a_circle_are_refused(names: list[str], circle: str) -> None:
-    with pytest.raises(FlowError, match=f"the flows {circle} form a circle"):
-        check_circles(route(name, policy=IdentityPolicy()) for name in names)
+def test_flows_that_keep_names_in_a_cycle_are_refused(names: list[str], cycle: str) -> None:
+    with pytest.raises(FlowError, match=f"the flows {cycle} form a cycle"):
+        check_cycles(route(name, policy=IdentityPolicy()) for name in names)
 
 
-def test_flows_that_keep_names_without_a_circle_are_fine() -> None:
-    check_circles(route(name, policy=IdentityPolicy()) for name in ("A->B", "B->C", "A->C", "D->C"))
-    check_circles([route("A->B"), route("B->A")])
+def test_flows_that_keep_names_without_a_cycle_are_fine() -> None:
+    check_cycles(route(name, policy=IdentityPolicy()) for name in ("A->B", "B->C", "A->C", "D->C"))
+    check_cycles([route("A->B"), route("B->A")])
 
 
 def test_a_flow_to_its_own_cluster_is_refused() -> None:
     with pytest.raises(FlowError, match="flow A->A has one cluster on both sides"):
-        check_circles([route("A->A")])
+        check_cycles([route("A->A")])

@@ -3,8 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ha_core.flows.offset_syncs import SyncEmission
 from ha_core.flows.records import OffsetSync
-from ha_core.flows.translation import SyncEmission, SyncStore, Translated, Untranslated, by_runs
+from ha_core.flows.translation import SyncStore, Translated, Untranslated, by_runs
 from ha_core.model import Run
 
 RUNS = (Run(10, 0, 5), Run(20, 6, 5), Run(25, 12, 1))
@@ -65,10 +66,10 @@ def test_by_syncs_a_group_misses_no_record(records: list[tuple[int, int]], offse
     store, emission = SyncStore(), SyncEmission(max_lag)
     for source, target in records:
         sync = OffsetSync("t", 0, source, target)
-        if emission.due(sync):
-            store.take(sync)
-    if (last := emission.waiting()) is not None:
-        store.take(last)
+        if emission.emit(sync):
+            store.add(sync)
+    if (last := emission.take_waiting()) is not None:
+        store.add(last)
     found = store.translate("t", 0, offset)
     if isinstance(found, Translated):
         assert all(target >= found.offset for source, target in records if source >= offset)
@@ -80,7 +81,7 @@ def test_by_syncs_a_group_misses_no_record(records: list[tuple[int, int]], offse
 def test_by_syncs_a_higher_offset_never_gets_a_lower_one(records: list[tuple[int, int]], offset: int) -> None:
     store = SyncStore()
     for source, target in records:
-        store.take(OffsetSync("t", 0, source, target))
+        store.add(OffsetSync("t", 0, source, target))
     found = [store.translate("t", 0, one) for one in (offset, offset + 7)]
     translated = [one.offset for one in found if isinstance(one, Translated)]
     assert translated == sorted(translated)
@@ -90,7 +91,7 @@ def test_by_syncs_a_higher_offset_never_gets_a_lower_one(records: list[tuple[int
 def test_a_million_syncs_of_a_partition_take_little_room() -> None:
     store = SyncStore()
     for number in range(100_000):
-        store.take(OffsetSync("t", 0, number * 100, number * 100))
+        store.add(OffsetSync("t", 0, number * 100, number * 100))
     assert store.count("t", 0) <= 60
     newest = 99_999 * 100
     for distance in (1_000, 50_000, 1_000_000, 9_000_000):
@@ -102,7 +103,7 @@ def test_a_million_syncs_of_a_partition_take_little_room() -> None:
 def test_a_source_that_began_anew_discards_earlier_syncs() -> None:
     store = SyncStore()
     for upstream, downstream in ((100, 50), (200, 150), (10, 300)):
-        store.take(OffsetSync("t", 0, upstream, downstream))
+        store.add(OffsetSync("t", 0, upstream, downstream))
     assert store.translate("t", 0, 150) == Translated(301, "sampled")
     assert isinstance(store.translate("t", 0, 5), Untranslated)
     assert isinstance(store.translate("t", 1, 150), Untranslated)
@@ -111,13 +112,13 @@ def test_a_source_that_began_anew_discards_earlier_syncs() -> None:
 def test_syncs_are_due_first_after_a_gap_and_each_so_many_records() -> None:
     emission = SyncEmission(max_lag=10)
     offsets = [(0, 0), (1, 1), (2, 2), (5, 3), *((6 + at, 4 + at) for at in range(20))]
-    due = [source for source, target in offsets if emission.due(OffsetSync("t", 0, source, target))]
+    due = [source for source, target in offsets if emission.emit(OffsetSync("t", 0, source, target))]
     assert due == [0, 5, 16]
-    assert emission.waiting() == OffsetSync("t", 0, 25, 23)
-    assert emission.waiting() is None
+    assert emission.take_waiting() == OffsetSync("t", 0, 25, 23)
+    assert emission.take_waiting() is None
 
 
 def test_a_copy_that_went_back_makes_a_sync_due() -> None:
     emission = SyncEmission(max_lag=1000)
-    assert [emission.due(OffsetSync("t", 0, at, at)) for at in range(3)] == [True, False, False]
-    assert emission.due(OffsetSync("t", 0, 3, 0))
+    assert [emission.emit(OffsetSync("t", 0, at, at)) for at in range(3)] == [True, False, False]
+    assert emission.emit(OffsetSync("t", 0, 3, 0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, OptionGroup, command, option
-from ha_core.flows.policies import DefaultPolicy, IdentityPolicy, LegacyPolicy
+from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
 from ha_core.flows.properties import read
 from ha_core.present.page import Table
 
@@ -24,14 +24,8 @@ if TYPE_CHECKING:
 class PolicyName(StrEnum):
     DEFAULT = "default"
     IDENTITY = "identity"
-    LEGACY = "legacy"
 
 
-_POLICIES: dict[PolicyName, Callable[[str, bool, str | None], DefaultPolicy]] = {
-    PolicyName.DEFAULT: lambda separator, internal, _source: DefaultPolicy(separator, internal),
-    PolicyName.IDENTITY: IdentityPolicy,
-    PolicyName.LEGACY: LegacyPolicy,
-}
 Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="Alias of the other cluster in the flows' file.")]
 
 
@@ -46,6 +40,7 @@ class ClientOptions(OptionGroup):
     plain_internal: Annotated[
         bool, option("Internal topics keep the dot: internal.topic.separator.enabled is false.")
     ] = False
+    like_3_9: Annotated[bool, option("Judge internal topics as Kafka 3.9 does.", "--like-3.9")] = False
     source_alias: Annotated[str | None, option("Source of remote topics, for policies that keep names.")] = None
     timeout_s: Annotated[float, option("Seconds until the command gives up.")] = 30.0
 
@@ -53,7 +48,9 @@ class ClientOptions(OptionGroup):
         from ha_core.mirror_client import MirrorClient
 
         properties = {key: found.value for key, found in read(self.config).items()} if self.config else {}
-        policy = _POLICIES[self.policy](self.separator, not self.plain_internal, self.source_alias)
+        names = (self.separator, not self.plain_internal, self.like_3_9)
+        keeps_names = self.policy is PolicyName.IDENTITY
+        policy = IdentityPolicy(*names, self.source_alias) if keeps_names else DefaultPolicy(*names)
         return MirrorClient(properties | {"bootstrap.servers": self.bootstrap}, policy, self.timeout_s)
 
 
