@@ -106,8 +106,8 @@ class FlowConfig:
 class Configuration:
     """
     :ivar flows: the enabled ones.
-    :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out how a
-        cluster can be reached.
+    :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out
+        how a cluster can be reached.
     """
 
     clusters: tuple[ClusterConfig, ...]
