@@ -197,7 +197,7 @@ def pipeline(
     crossed: Mapping[tuple[str, str], int] | None = None,
     copies: Collection[str] = (),
 ) -> DataFrame:
-    """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `closed_extents`."""
+    """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `extents_to_judge`."""
     spark = ask.spark
     masked = {name: cluster.masked.reason for name, cluster in ask.reach.clusters.items() if cluster.masked is not None}
     closed_frame = frame_of(spark, ClosedExtent, extents_to_judge(maps.values(), crossed or {}, copies))

@@ -265,15 +265,14 @@ def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:
 
 
 def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
+    def ids(cluster: str, brokers: Iterable[int]) -> list[int]:
+        return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
+
     partitions = []
     for partition in chosen.topic["partitions"]:
         cluster = chosen.of(partition)
-
-        def ids(brokers: Iterable[int], cluster: str = cluster) -> list[int]:
-            return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
-
         leader = partition["leader_id"]
-        translated: Message = {name: ids(partition[name]) for name in _REPLICAS}
+        translated: Message = {name: ids(cluster, partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
         partitions.append(partition | translated | places.NO_EPOCH)
     # Ids differ between clusters, and the gateway does not map them yet: clients take zero for "no id" (KIP-516).

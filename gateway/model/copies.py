@@ -111,7 +111,7 @@ class Copies:
         return self._reports
 
     def learn(self, reports: Mapping[CopyKey, ReportedCopy]) -> None:
-        """Replaces all reports, as made by `told_of`."""
+        """Replaces all reports, as made by `merged_reports`."""
         self._reports = reports
         self._composed = {
             place: composition

@@ -104,7 +104,9 @@ class MigrationReport:
         return self.result == "succeeded" and self.aged and self.deleted and across and back and went_on
 
     def to_json(self) -> dict[str, Any]:
-        return {**_document(self), "cut": "predicted"}
+        reader = asdict(self.reader)
+        reader["behind"] = reader.pop("lag_records")
+        return {**_document(self), "reader": reader, "cut": "predicted"}
 
 
 @dataclass(frozen=True)

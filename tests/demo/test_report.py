@@ -112,7 +112,7 @@ def test_the_json_report_has_its_promised_fields(tmp_path: Path) -> None:
         "acknowledged": 3,
         "delivered": 3,
     }
-    assert migration["reader"]["crossed_after_s"] == 4.2
+    assert (migration["reader"]["behind"], migration["reader"]["crossed_after_s"]) == (500, 4.2)
     assert migration["standstill_bound_ms"] == 2000.0
     assert migration["standstills"] == [
         {"reader": "four", "topic": "invoices", "partition": 1, "usual_ms": 120.0, "moving_ms": 210.0}

@@ -164,14 +164,14 @@ def test_a_cluster_that_does_not_answer_ends_the_comparison_at_once(
 
 
 @pytest.mark.parametrize(
-    ("found", "plan", "looked", "state", "equal"),
+    ("comparison", "plan", "looked", "state", "equal"),
     [
         (Compared(5), {"of": 1}, 1, "equal", True),
         (Compared(5, first=RecordDifference(1, 1, "x")), {"of": 1}, 1, "differs", False),
         (Compared(5, gone_in_copy=60, lacking=60), {"of": 1}, 1, "lacks", False),
         (Compared(5, gone_in_copy=60), {"of": 1}, 1, "equal", True),
         (Compared(), {"of": 2}, 0, "not-compared", False),
-        (Compared(), {"behind": 3}, 0, "not-compared", False),
+        (Compared(), {"not_copied": 3}, 0, "not-compared", False),
         (Compared(), {}, 0, "nothing-there", True),
         (Compared(gone_in_source=9), {"of": 1}, 1, "nothing-there", True),
     ],

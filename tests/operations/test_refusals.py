@@ -14,7 +14,7 @@ def test_a_refused_change_says_that_nothing_was_changed_and_why() -> None:
     assert (refused_error.changed, refused_error.reason) == (False, "Topic orders is locked.")
 
 
-@pytest.mark.parametrize("found", [RefusedError("No such topic."), StepFailedError("The copy differs.")])
+@pytest.mark.parametrize("move_error", [RefusedError("No such topic."), StepFailedError("The copy differs.")])
 def test_an_error_of_another_request_says_its_reason_alone(move_error: MoveError) -> None:
     assert move_error.changed is None
     assert str(move_error) == move_error.reason

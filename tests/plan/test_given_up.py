@@ -24,6 +24,15 @@ def test_the_loss_distinguishes_known_offsets_from_possible_ones() -> None:
     assert (planned.known, planned.most, planned.known_end, planned.next) == (9, 9, None, 9)
 
 
+def test_the_loss_names_the_writer_epoch_as_an_extent_does() -> None:
+    loss, _ = losses(ORDERS, "east")
+
+    document = loss.to_json()
+
+    assert document.keys() == {"topic", "partition", "cluster", "term", "start", "end", "known_end", "skipped", "next"}
+    assert document["term"] == 0
+
+
 def test_giving_up_a_cluster_removes_only_its_extents() -> None:
     after = without(ORDERS, "east")
 

@@ -22,7 +22,7 @@ def look(extents: tuple[Extent, ...], committed: int, **logs: tuple[int, int] | 
 
 
 @pytest.mark.parametrize(
-    ("committed", "found"),
+    ("committed", "position"),
     [
         (0, GroupPosition(130, 130, EAST)),
         (99, GroupPosition(130, 31, EAST)),

@@ -16,3 +16,5 @@ def test_followers_of_the_platform_are_counted_in_gateways_as_the_status_lists_t
     # Then
     assert isinstance(table, Table)
     assert list(table.rows) == [("users", "now", 2, "gw-1.1", "")]
+    # And programs find the lagging ones under the name that they know
+    assert users.to_json()["behind"] == ("gw-1.1",)

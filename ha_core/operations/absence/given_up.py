@@ -69,7 +69,7 @@ class GivingUp:
             "known_lost": self.known,
             "most_lost": self.most,
             "extents": [
-                {**loss._asdict(), "known_lost": loss.known, "most_lost": loss.most, "exact": loss.known_end is None}
+                {**loss.to_json(), "known_lost": loss.known, "most_lost": loss.most, "exact": loss.known_end is None}
                 for loss in self.losses
             ],
             "groups": [group._asdict() for group in self.unread],

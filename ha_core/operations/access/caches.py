@@ -6,6 +6,7 @@ Kinds that no gateway reads are not in force.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import Any
 
 from ha_core.datacache.core.errors import UnknownNodeError
 from ha_core.datacache.zookeeper import CacheNodes, CacheStatus, statuses
@@ -30,6 +31,15 @@ class CacheStanding:
     gateways: tuple[str, ...]
     lagging: tuple[str, ...]
     cannot_read: dict[str, str]
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "cache": self.cache,
+            "committed": self.committed,
+            "gateways": self.gateways,
+            "behind": self.lagging,
+            "cannot_read": self.cannot_read,
+        }
 
 
 def caches(environment: Environment) -> tuple[CacheStanding, ...]:

@@ -13,7 +13,7 @@ same maps.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import groupby
 from operator import attrgetter
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from ha_core.model import Extent, Topic
 from ha_core.model.extent import Hole, locate, open_extent
@@ -46,6 +46,10 @@ class Loss(NamedTuple):
     def most(self) -> int:
         """Upper bound of lost offsets, including those from `known_end` to the cut, which may never have existed."""
         return self.end - self.start
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; the writer epoch is `term`, as in an extent."""
+        return {"term" if name == "writer_epoch" else name: value for name, value in self._asdict().items()}
 
 
 class UnreadGroup(NamedTuple):

@@ -152,7 +152,7 @@ class CommittedOffset(NamedTuple):
     """Cluster of the coordinator that holds it."""
     offset: int
     may_have_members: bool
-    """The group has members, or may have: see `is_live`."""
+    """The group has members, or may have: see `may_have_members`."""
 
 
 def counts(commit: CommittedOffset, homes: Mapping[str, Collection[str]]) -> bool:

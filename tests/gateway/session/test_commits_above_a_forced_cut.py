@@ -53,7 +53,7 @@ def evidence(talk: Talk) -> TransactionEvidence:
 
 
 @pytest.mark.parametrize(
-    ("known", "topic", "judged"),
+    ("sequences", "topic", "judged"),
     [
         (LEFT, (), True),
         (None, (DIES,), True),

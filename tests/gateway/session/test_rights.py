@@ -146,7 +146,7 @@ def test_a_batch_of_a_denied_transaction_is_not_written_even_by_users_who_may_wr
 
 
 @pytest.mark.parametrize(
-    "known",
+    "snapshot",
     [
         state(Topic(name="orders", fence=Fence(operation="op-1"))),
         state(moved()),

@@ -369,7 +369,7 @@ def test_under_a_fence_no_transaction_adds_a_topic() -> None:
     assert answer_to(talk, END, end(EASTS), {"error_code": 0}) == 0
 
 
-@pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
 def test_a_refused_transaction_is_aborted_by_its_coordinator_which_may_not_know_it(code: ErrorCode) -> None:
     # Given a producer that a fence has kept from beginning, or from continuing a transaction of another gateway
     talk = Talk(quiet("orders"))

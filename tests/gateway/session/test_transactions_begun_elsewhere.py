@@ -156,7 +156,7 @@ def test_a_transaction_is_still_open_when_one_of_the_same_id_begins_and_ends_in_
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
 
 
-@pytest.mark.parametrize("said", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
+@pytest.mark.parametrize("code", [ErrorCode.INVALID_TXN_STATE, ErrorCode.NONE])
 def test_a_transaction_that_was_refused_on_one_connection_is_aborted_on_another_one(code: ErrorCode) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
