@@ -4,7 +4,7 @@ import pytest
 
 from ha_core.model import LostTail, Tail, Topic, UserBindings, View
 from ha_core.model.extent import Extent
-from ha_core.plan.mirror.linking import needed
+from ha_core.plan.mirror.unlinking import needed
 from tests.kit.operations import a_tail
 
 IDENTITY = Topic(

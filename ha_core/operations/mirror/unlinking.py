@@ -32,8 +32,8 @@ from ha_core.operations.engine.report import Report, report_of
 from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.linking import needed
 from ha_core.plan.mirror.syncing import homes
+from ha_core.plan.mirror.unlinking import needed
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
