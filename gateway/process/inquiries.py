@@ -17,7 +17,7 @@ from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.upstream.clusters import Clusters
 from ha_core.model import View
-from ha_core.model.producer import TERM_STRIDE, client_id
+from ha_core.model.producer import WRITER_EPOCH_STRIDE, client_id
 from ha_core.wire import ApiKey
 
 _log = logging.getLogger(__name__)
@@ -94,7 +94,9 @@ class Inquiries:
         answer = await self._upstream.ask(cluster, OneBroker(leader), ApiKey.DESCRIBE_PRODUCERS, question)
         for producer in (p for t in answer["topics"] for each in t["partitions"] for p in each["active_producers"]):
             upstream = producer["producer_id"]
-            self._writer_epochs.opened((topic.encode(), partition), upstream // TERM_STRIDE, client_id(upstream))
+            self._writer_epochs.opened(
+                (topic.encode(), partition), upstream // WRITER_EPOCH_STRIDE, client_id(upstream)
+            )
 
     async def _look_for(self, command: LookFor) -> None:
         learn_begun(self._transactions, command, await self._described(command), clock.now())

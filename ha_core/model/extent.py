@@ -16,7 +16,7 @@ from typing import Annotated, Any, NamedTuple, Self
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from pydantic.dataclasses import dataclass
 
-from ha_core.model.producer import MAX_TERM
+from ha_core.model.producer import MAX_WRITER_EPOCH
 
 MAX_OFFSET = (1 << 63) - 1
 """The highest offset that the protocol can carry."""
@@ -212,7 +212,7 @@ def append(extents: Sequence[Extent], target: str, at: int, base: int, known_end
         raise ValueError(f"{target} is the writer already: a cut needs another cluster")
     if at < current.start:
         raise ValueError(f"the cut {at} is below {current.start}, where the stay in {current.cluster} began")
-    if current.writer_epoch >= MAX_TERM:
+    if current.writer_epoch >= MAX_WRITER_EPOCH:
         raise ValueError(
             f"the partition has changed its writer {current.writer_epoch} times, the most that can be counted"
         )
@@ -274,7 +274,9 @@ def _problems(extents: Sequence[Extent]) -> Iterator[str]:
             if extent.writer_epoch < before.writer_epoch or (
                 extent.writer_epoch == before.writer_epoch and not extent.copied
             ):
-                yield f"{where} has term {extent.writer_epoch}, and the one before it has {before.writer_epoch}"
+                yield (
+                    f"{where} has writer epoch {extent.writer_epoch}, and the one before it has {before.writer_epoch}"
+                )
         older = physical.get(extent.cluster)
         older_end = None if older is None else older.physical_end
         if older_end is not None and extent.base < older_end:

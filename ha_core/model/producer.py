@@ -17,27 +17,27 @@ after a restart, can check whether the producer of a request belongs to the clus
 
 FIRST_CLIENT_ID = 1 << 44
 """Ids below come from the clusters themselves."""
-TERM_STRIDE = 1 << 46
-MAX_TERM = (1 << 17) - 1
+WRITER_EPOCH_STRIDE = 1 << 46
+MAX_WRITER_EPOCH = (1 << 17) - 1
 
 
 def is_gateway_id(producer_id: int) -> bool:
     """Whether a gateway issued the id, not a cluster's transaction coordinator."""
-    return FIRST_CLIENT_ID <= producer_id < TERM_STRIDE
+    return FIRST_CLIENT_ID <= producer_id < WRITER_EPOCH_STRIDE
 
 
 def upstream_id(client_id: int, writer_epoch: int) -> int:
     """The id that the cluster of `writer_epoch` sees for the client's `client_id`."""
     if not is_gateway_id(client_id):
         return client_id
-    if not 0 <= writer_epoch <= MAX_TERM:
-        raise ValueError(f"term {writer_epoch} is outside 0 to {MAX_TERM}")
-    return client_id + writer_epoch * TERM_STRIDE
+    if not 0 <= writer_epoch <= MAX_WRITER_EPOCH:
+        raise ValueError(f"writer epoch {writer_epoch} is outside 0 to {MAX_WRITER_EPOCH}")
+    return client_id + writer_epoch * WRITER_EPOCH_STRIDE
 
 
 def client_id(upstream: int) -> int:
     """The inverse of `upstream_id`; ids of clusters stay as they are."""
-    return upstream % TERM_STRIDE if upstream >= FIRST_CLIENT_ID else upstream
+    return upstream % WRITER_EPOCH_STRIDE if upstream >= FIRST_CLIENT_ID else upstream
 
 
 def own_id(upstream: int, writer_epoch: int) -> int | None:
@@ -49,9 +49,9 @@ def own_id(upstream: int, writer_epoch: int) -> int | None:
 
 def issued_id(own: int, node: int) -> int:
     """The id that clients see for `own`, which the coordinator of virtual node `node` has issued."""
-    return own + node * TERM_STRIDE
+    return own + node * WRITER_EPOCH_STRIDE
 
 
 def issuer(client_id: int) -> tuple[int, int]:
     """The inverse of `issued_id`: (virtual node, id in its cluster). Node 0 or below: no coordinator issued it."""
-    return divmod(client_id, TERM_STRIDE)
+    return divmod(client_id, WRITER_EPOCH_STRIDE)

@@ -9,7 +9,7 @@ from uuid import uuid4
 
 from ha_core.model import Cluster, Document, GatewayRecord, View, VirtualNode
 from ha_core.model.document import DOCUMENT_KINDS
-from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
+from ha_core.model.producer import FIRST_CLIENT_ID, WRITER_EPOCH_STRIDE
 from ha_core.store import documents, paths
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
@@ -80,10 +80,10 @@ class Allocation(OnTree):
 
         def write() -> int:
             first, version = _next(self._tree.get(paths.PRODUCER_IDS), paths.PRODUCER_IDS)
-            if first < FIRST_CLIENT_ID or first + count > TERM_STRIDE:
+            if first < FIRST_CLIENT_ID or first + count > WRITER_EPOCH_STRIDE:
                 raise StoreError(
                     f"{paths.PRODUCER_IDS}: a block of {count} from {first} leaves the range of client ids, "
-                    f"{FIRST_CLIENT_ID} to {TERM_STRIDE - 1}: restore it from a backup"
+                    f"{FIRST_CLIENT_ID} to {WRITER_EPOCH_STRIDE - 1}: restore it from a backup"
                 )
             self._tree.write([Put(paths.PRODUCER_IDS, _next_to_bytes(first + count), version)])
             return first

@@ -18,8 +18,8 @@ from ha_core.model import (
 )
 from ha_core.model.producer import (
     FIRST_CLIENT_ID,
-    MAX_TERM,
-    TERM_STRIDE,
+    MAX_WRITER_EPOCH,
+    WRITER_EPOCH_STRIDE,
     client_id,
     is_gateway_id,
     issued_id,
@@ -80,30 +80,30 @@ def test_an_ha_client_id_names_user_and_topic_but_never_overrides_authentication
     assert identify(user, client) == expected
 
 
-@given(st.integers(FIRST_CLIENT_ID, TERM_STRIDE - 1), st.integers(0, MAX_TERM))
-def test_a_producer_id_of_a_term_leads_back_to_the_clients_id(producer: int, term: int) -> None:
-    upstream = upstream_id(producer, term)
+@given(st.integers(FIRST_CLIENT_ID, WRITER_EPOCH_STRIDE - 1), st.integers(0, MAX_WRITER_EPOCH))
+def test_a_producer_id_of_a_writer_epoch_leads_back_to_the_clients_id(producer: int, writer_epoch: int) -> None:
+    upstream = upstream_id(producer, writer_epoch)
 
     assert client_id(upstream) == producer
     assert upstream < 1 << 63
     assert is_gateway_id(producer)
-    assert upstream // TERM_STRIDE == term
+    assert upstream // WRITER_EPOCH_STRIDE == writer_epoch
 
 
-@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(0, MAX_TERM))
-def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, term: int) -> None:
-    assert upstream_id(producer, term) == producer
+@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(0, MAX_WRITER_EPOCH))
+def test_producer_ids_that_clusters_hand_out_are_left_alone(producer: int, writer_epoch: int) -> None:
+    assert upstream_id(producer, writer_epoch) == producer
     assert client_id(producer) == producer
     assert not is_gateway_id(producer)
 
 
-@pytest.mark.parametrize("writer_epoch", [-1, MAX_TERM + 1])
-def test_a_term_that_does_not_fit_is_refused(writer_epoch: int) -> None:
+@pytest.mark.parametrize("writer_epoch", [-1, MAX_WRITER_EPOCH + 1])
+def test_a_writer_epoch_that_does_not_fit_is_refused(writer_epoch: int) -> None:
     with pytest.raises(ValueError, match="outside 0 to"):
         upstream_id(FIRST_CLIENT_ID, writer_epoch)
 
 
-@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(1, MAX_TERM))
+@given(st.integers(0, FIRST_CLIENT_ID - 1), st.integers(1, MAX_WRITER_EPOCH))
 def test_a_transactional_producer_id_tells_its_issuer_and_is_no_gateway_id(own: int, node: int) -> None:
     shown = issued_id(own, node)
     assert issuer(shown) == (node, own)
@@ -111,7 +111,7 @@ def test_a_transactional_producer_id_tells_its_issuer_and_is_no_gateway_id(own: 
     assert 0 < shown < 1 << 63
 
 
-@given(st.integers(-1, TERM_STRIDE - 1))
+@given(st.integers(-1, WRITER_EPOCH_STRIDE - 1))
 def test_other_producer_ids_have_no_issuer(producer: int) -> None:
     assert issuer(producer)[0] < 1
 

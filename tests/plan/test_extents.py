@@ -154,7 +154,7 @@ def test_a_topic_without_a_map_has_no_extents() -> None:
         ((("a", 0, 10, 0, 0), ("b", 9, None, 0, 1)), "inside the one before"),
         ((("a", 5, None, 0, 0), ("b", 5, None, 0, 1)), "inside the one before"),
         ((("a", 0, 0, 0, 0), ("b", 0, None, 0, 1)), "is empty"),
-        ((("a", 0, 10, 0, 0), ("b", 10, None, 0, 0)), "has term 0"),
+        ((("a", 0, 10, 0, 0), ("b", 10, None, 0, 0)), "has writer epoch 0"),
         ((("a", 0, 10, 0, 0), ("b", 10, 20, 0, 1), ("a", 20, None, 9, 2)), "an older one there ends at 10"),
         ((("a", 0, 10, 50, 0), ("b", 10, 20, 0, 1), ("a", 20, None, 9, 2)), "an older one there ends at 60"),
     ],

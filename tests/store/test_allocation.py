@@ -1,6 +1,6 @@
 import pytest
 
-from ha_core.model.producer import FIRST_CLIENT_ID, TERM_STRIDE
+from ha_core.model.producer import FIRST_CLIENT_ID, WRITER_EPOCH_STRIDE
 from ha_core.store.errors import StoreError
 from stack.memory_store import MemoryStore
 
@@ -68,7 +68,7 @@ def test_a_block_of_producer_ids_is_allocated_once_when_the_reply_is_lost(
     assert other.store.allocate_producer_ids(1000) == first + 1000
 
 
-@pytest.mark.parametrize("number", [FIRST_CLIENT_ID - 1, TERM_STRIDE - 5])
+@pytest.mark.parametrize("number", [FIRST_CLIENT_ID - 1, WRITER_EPOCH_STRIDE - 5])
 def test_producer_ids_never_leave_their_range(session: Session, number: int) -> None:
     session.plant("/producer_ids", b'{"next":%d}' % number)
 

@@ -23,7 +23,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from ha_core.model import Extent, LostTail, Run
 from ha_core.model.extent import Extents, check, log_start, open_extent
-from ha_core.model.producer import MAX_TERM
+from ha_core.model.producer import MAX_WRITER_EPOCH
 
 MAX_COPIED_EXTENTS = 2000
 """Per partition. They compress to some ten bytes each."""
@@ -91,7 +91,7 @@ def switched(
     current = open_extent(extents)
     if current.cluster != source:
         raise ValueError(f"{current.cluster} is the writer, and a mirror of {source} has none of its records")
-    if current.writer_epoch >= MAX_TERM:
+    if current.writer_epoch >= MAX_WRITER_EPOCH:
         raise ValueError(
             f"the partition has changed its writer {current.writer_epoch} times, the most that can be counted"
         )
