@@ -55,11 +55,11 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
     outcomes.update((yield from _delete(context, shape, plans, timeout)))
     if deleted := _to_keep(context, {key: outcomes[key] for key in plans}):
         # A client that retries deletes nothing more, and the retry stores the deletion.
-        for below, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
+        for deletion, kept in zip(deleted, (yield KeepDeleted(deleted)), strict=True):
             if kept["error_code"]:
                 away = {
-                    NamedPartition(below.topic.name, p): shape.result(p, ErrorCode.LEADER_NOT_AVAILABLE)
-                    for p in below.below
+                    NamedPartition(deletion.topic.name, p): shape.result(p, ErrorCode.LEADER_NOT_AVAILABLE)
+                    for p in deletion.below
                 }
                 outcomes.update(away)
     left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}

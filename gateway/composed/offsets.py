@@ -82,7 +82,7 @@ def offset_for_leader_epoch(context: Context, version: int, request: Message) ->
     return {"topics": _EPOCHS.topics(wanted, outcomes)}
 
 
-_Stays = Sequence[tuple[Extent, ClusterPartition]]
+_Logs = Sequence[tuple[Extent, ClusterPartition]]
 
 
 def _client_offset(
@@ -92,25 +92,25 @@ def _client_offset(
 
     :param reads: True if the log ends for the client at the end of the copy that it reads.
     """
-    extents = [
+    logs = [
         (extent, ClusterPartition(extent.cluster, *key))
         for extent in places.extents(context, *key)
         if not extent.ignored
     ]
     # While the last cut lies ahead, the extent before it may still grow.
     ahead = places.document(context, key[0]).crosses(key[1])
-    if not extents:
+    if not logs:
         return _known(LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
         if reads and (copy := places.read_copy(context, *key)) is not None:
             return _known(LogAnswer(0, -1, copy.end))
-        found = _latest(extents[-2:] if ahead else extents[-1:], isolation)
+        found = _latest(logs[-2:] if ahead else logs[-1:], isolation)
     elif timestamp == EARLIEST:
-        found = _earliest(extents, ahead)
+        found = _earliest(logs, ahead)
     elif timestamp == MAX_TIMESTAMP:
-        found = _largest_timestamp(extents)
+        found = _largest_timestamp(logs)
     else:
-        found = _at_time(extents, timestamp, isolation)
+        found = _at_time(logs, timestamp, isolation)
     return _of_partition(context, key, found)
 
 
@@ -124,14 +124,14 @@ def _known(answer: LogAnswer) -> Inquiry[LogAnswer]:
     yield ()
 
 
-def _each(extents: _Stays, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
-    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in extents)
-    return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in extents]
+def _each(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
+    found = yield tuple(Query(replica, timestamp, isolation) for _, replica in logs)
+    return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in logs]
 
 
-def _latest(extents: _Stays, isolation: int) -> Inquiry[LogAnswer]:
+def _latest(logs: _Logs, isolation: int) -> Inquiry[LogAnswer]:
     """The end of the last extent; of two, the origin's until its log has reached the cut, the target's from then on."""
-    for extent, log_end in (yield from _each(extents, LATEST, isolation)):
+    for extent, log_end in (yield from _each(logs, LATEST, isolation)):
         if log_end.error:
             return log_end
         # Before the first record of this stay the log ends at its base, or below if a transaction was left open.
@@ -141,23 +141,23 @@ def _latest(extents: _Stays, isolation: int) -> Inquiry[LogAnswer]:
     return latest
 
 
-def _earliest(extents: _Stays, ahead: bool) -> Inquiry[LogAnswer]:
-    closed, (extent, replica) = extents[:-1], extents[-1]
-    found = yield (*(Query(r, EARLIEST) for _, r in extents), *(Query(r, LATEST) for _, r in closed))
-    for older, place in closed:
-        start, log_end, end = found[Query(place, EARLIEST)], found[Query(place, LATEST)], older.physical_end
+def _earliest(logs: _Logs, ahead: bool) -> Inquiry[LogAnswer]:
+    closed, (extent, open_replica) = logs[:-1], logs[-1]
+    found = yield (*(Query(r, EARLIEST) for _, r in logs), *(Query(r, LATEST) for _, r in closed))
+    for older, replica in closed:
+        start, log_end, end = found[Query(replica, EARLIEST)], found[Query(replica, LATEST)], older.physical_end
         if start.error or log_end.error:
             return start if start.error else log_end
         first = max(start.offset, older.base)
         grows = ahead and older is closed[-1][0]
         if end is not None and (first < min(end, log_end.offset) or (grows and first < end)):
             return LogAnswer(0, -1, older.to_client(first))
-    start = found[Query(replica, EARLIEST)]
+    start = found[Query(open_replica, EARLIEST)]
     return start if start.error else LogAnswer(0, -1, extent.clip(start.offset))
 
 
-def _at_time(extents: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
-    for extent, answer in (yield from _each(extents, timestamp, isolation)):
+def _at_time(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
+    for extent, answer in (yield from _each(logs, timestamp, isolation)):
         if answer.error:
             return answer
         end = extent.physical_end
@@ -168,9 +168,9 @@ def _at_time(extents: _Stays, timestamp: int, isolation: int) -> Inquiry[LogAnsw
     return _NOTHING
 
 
-def _largest_timestamp(extents: _Stays) -> Inquiry[LogAnswer]:
+def _largest_timestamp(logs: _Logs) -> Inquiry[LogAnswer]:
     best = _NOTHING
-    for extent, answer in (yield from _each(extents, MAX_TIMESTAMP, READ_UNCOMMITTED)):
+    for extent, answer in (yield from _each(logs, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:
             return answer
         if extent.holds(answer.offset) and answer.timestamp >= best.timestamp:

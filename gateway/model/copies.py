@@ -92,7 +92,7 @@ class KnownCopy(NamedTuple):
         return None if end is not None else Later(offset if offset <= self.known_below else -1)
 
 
-class _Composed(NamedTuple):
+class _Translated(NamedTuple):
     report: ReportedCopy
     extents: Extents
     copy: KnownCopy | None
@@ -103,7 +103,7 @@ class Copies:
 
     def __init__(self) -> None:
         self._reports: Mapping[CopyKey, ReportedCopy] = {}
-        self._composed: dict[CopyKey, _Composed] = {}
+        self._known: dict[CopyKey, _Translated] = {}
         self._doubted: dict[CopyKey, float] = {}
 
     @property
@@ -113,25 +113,21 @@ class Copies:
     def learn(self, reports: Mapping[CopyKey, ReportedCopy]) -> None:
         """Replaces all reports, as made by `merged_reports`."""
         self._reports = reports
-        self._composed = {
-            place: composition
-            for place, composition in self._composed.items()
-            if reports.get(place) is composition.report
-        }
+        self._known = {key: known for key, known in self._known.items() if reports.get(key) is known.report}
 
     def of(self, mirror: Mirror, topic: Topic, partition: int, now: float) -> KnownCopy | None:
         """Copy of a partition that `mirror` makes, for readers."""
-        place = mirror.key, partition
-        report = self._reports.get(place)
+        key = mirror.key, partition
+        report = self._reports.get(key)
         if report is None or report.link != mirror.link or topic.damaged(partition):
             return None
-        if self._doubted and now < self._doubted.get(place, now):
+        if self._doubted and now < self._doubted.get(key, now):
             return None
         extents = topic.extents(partition)
-        composition = self._composed.get(place)
-        if composition is None or composition.report is not report or composition.extents != extents:
-            composition = self._composed[place] = _Composed(report, extents, _composed(mirror, extents, report.copied))
-        return composition.copy
+        known = self._known.get(key)
+        if known is None or known.report is not report or known.extents != extents:
+            known = self._known[key] = _Translated(report, extents, _known(mirror, extents, report.copied))
+        return known.copy
 
     def doubt(self, mirror: str, partition: int, now: float) -> None:
         """The copy has failed a reader."""
@@ -149,15 +145,16 @@ def merged_reports(
     """
     copies: dict[CopyKey, ReportedCopy] = {}
     for document in documents:
-        for mirror in document.mirrors:
-            for partition, copied in mirror.partitions.items():
-                place, other = (mirror.mirror, partition), copies.get((mirror.mirror, partition))
-                if other is None or other.link != mirror.link or other.copied.end < copied.end:
-                    copies[place] = ReportedCopy(mirror.link, copied)
-    return {place: was if (was := before.get(place)) == report else report for place, report in copies.items()}
+        for copied_mirror in document.mirrors:
+            for partition, copied in copied_mirror.partitions.items():
+                key = copied_mirror.mirror, partition
+                other = copies.get(key)
+                if other is None or other.link != copied_mirror.link or other.copied.end < copied.end:
+                    copies[key] = ReportedCopy(copied_mirror.link, copied)
+    return {key: was if (was := before.get(key)) == report else report for key, report in copies.items()}
 
 
-def _composed(mirror: Mirror, extents: Extents, copied_partition: CopiedPartition) -> KnownCopy | None:
+def _known(mirror: Mirror, extents: Extents, copied_partition: CopiedPartition) -> KnownCopy | None:
     current = extents[-1] if extents else None
     if current is None or current.end is not None or current.cluster != mirror.source:
         return None
@@ -167,10 +164,8 @@ def _composed(mirror: Mirror, extents: Extents, copied_partition: CopiedPartitio
         return None  # no copier reports this
     if not copied:
         return None
-    end, start = (
-        current.extrapolate(copied_partition.end),
-        client_offset(extents, mirror.source, copied_partition.start or 0),
-    )
+    end = current.extrapolate(copied_partition.end)
+    start = client_offset(extents, mirror.source, copied_partition.start or 0)
     return KnownCopy(mirror.key, mirror.target, copied, end, copied_partition.level, start)
 
 

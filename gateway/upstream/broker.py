@@ -83,13 +83,13 @@ class _Question(NamedTuple):
 class _Pipe:
     """One opened connection: questions go out at once, and a task passes each answer to its waiter."""
 
-    def __init__(self, flow: SocketStream, client: Client, on_hang_up: OnHangUp) -> None:
+    def __init__(self, stream: SocketStream, client: Client, on_hang_up: OnHangUp) -> None:
         self.client = client
         self.open = True
         self.retired = False
         """No more questions; it ends with its last answer."""
         self.unanswered_since = 0.0
-        self._flow, self._on_hang_up = flow, on_hang_up
+        self._stream, self._on_hang_up = stream, on_hang_up
         self._waiting: deque[_Question] = deque()
         self.reading = asyncio.create_task(self._read())
 
@@ -104,15 +104,15 @@ class _Pipe:
             self.unanswered_since = loop.time()
         future: asyncio.Future[Answer] = loop.create_future()
         self._waiting.append(_Question(api_key, future))
-        self._flow.write(data)
-        await self._flow.drain()
+        self._stream.write(data)
+        await self._stream.drain()
         return await future
 
     def end(self, why: str) -> None:
         """Fails questions in flight with `why`."""
         self.open = False
         self.reading.cancel()
-        self._flow.close()
+        self._stream.close()
         waiting, self._waiting = self._waiting, deque()
         for question in waiting:
             question.fail(BrokerLostError(why))
@@ -135,7 +135,7 @@ class _Pipe:
                     self.unanswered_since = asyncio.get_running_loop().time()
                     if not future.done():
                         future.set_result(event)
-                elif data := await self._flow.read(min(self.client.wanted, _READ_BYTES)):
+                elif data := await self._stream.read(min(self.client.wanted, _READ_BYTES)):
                     self.client.receive_data(data)
                 else:
                     self._hung_up("the broker closed the connection")

@@ -62,17 +62,17 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
     awaited = "answer"
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            flow = SocketStream(await _connected(host, port))
+            stream = SocketStream(await _connected(host, port))
             try:
                 if profile.tls is not None:
-                    flow, awaited = _over_tls(flow, host, profile.tls), "TLS handshake"
-                    await flow.shake_hands()
+                    stream, awaited = _over_tls(stream, host, profile.tls), "TLS handshake"
+                    await stream.shake_hands()
                     awaited = "answer"
-                renew_after_s = _RENEW_AFTER * await _log_in(flow, Client(client_id, _LIMITS), profile)
+                renew_after_s = _RENEW_AFTER * await _log_in(stream, Client(client_id, _LIMITS), profile)
             except BaseException:
-                flow.close()
+                stream.close()
                 raise
-            return BrokerSocket(flow.detach(), renew_after_s)
+            return BrokerSocket(stream.detach(), renew_after_s)
     except TimeoutError:
         raise DialError(f"{host}:{port}: no {awaited} within {timeout_ms} ms") from None
     except OSError as error:
@@ -104,23 +104,23 @@ async def _connected(host: str, port: int) -> socket.socket:
     raise failure
 
 
-def _over_tls(flow: SocketStream, host: str, files: TlsFiles) -> SocketStream:
+def _over_tls(stream: SocketStream, host: str, files: TlsFiles) -> SocketStream:
     """:raises OSError: the host name cannot be verified by any certificate."""
     context = context_of(files)
     try:
-        return SocketStream(context.wrap_socket(flow.sock, server_hostname=host, do_handshake_on_connect=False))
+        return SocketStream(context.wrap_socket(stream.sock, server_hostname=host, do_handshake_on_connect=False))
     except ValueError as error:
         raise OSError(f"{host!r} cannot be verified by TLS: {error}") from None
 
 
-async def _log_in(flow: SocketStream, client: Client, profile: SecurityProfile) -> float:
+async def _log_in(stream: SocketStream, client: Client, profile: SecurityProfile) -> float:
     """Logs in; returns the seconds for which the login is valid."""
 
     async def ask(data: bytes) -> Answer:
-        flow.write(data)
+        stream.write(data)
         while (event := client.next_event()) is NEED_DATA:
             # Never reads ahead: bytes after the login belong to the next owner of the socket.
-            client.receive_data(await flow.read(client.wanted))
+            client.receive_data(await stream.read(client.wanted))
         if event is CLOSED:
             raise OSError("the broker hung up during the login; it may expect TLS or another mechanism")
         return event

@@ -1,4 +1,5 @@
-"""Topics that were moved: their map, fence, crossing and deletion, and the records that clients have deleted."""
+"""Topics that were moved: their map, fence, crossing and deletion, the records that clients have deleted, and the last
+sequences at their cuts."""
 
 from __future__ import annotations
 

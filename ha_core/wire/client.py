@@ -104,8 +104,7 @@ class Client:
         if newest < max(ours[0], theirs[0]):
             raise UnsupportedApiError(
                 f"offers {name} {theirs[0]} to {theirs[1]}, {ours[0]} to {min(ours[1], max_version)} are understood "
-                "here; use "
-                "a release of this program for that version of Kafka"
+                "here; use a release of this program for that version of Kafka"
             )
         return newest
 

@@ -92,9 +92,8 @@ class ProducerOrder:
 
     def refused(self, key: Key, batch: Batch, now: float) -> RefusedBatch | None:
         """Notes a batch that is in no log; its client resends it once the refusal has reached it (`delivered`)."""
-        if (
-            not _ordered(batch) or len(key[0]) > MAX_NAME
-        ):  # no topic has such a name, and 100,000 of them fill the memory
+        # No topic has a name above `MAX_NAME`, and 100,000 of them fill the memory.
+        if not _ordered(batch) or len(key[0]) > MAX_NAME:
             return None
         place, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
         batches = _kept(self.waited_for.get(place, []), now)
