@@ -95,7 +95,7 @@ def test_batches_of_other_producers_or_writer_epochs_or_above_the_cut_do_not_mat
     assert run((WEST,), west=west) is None
 
 
-def test_a_search_is_bounded() -> None:
+def test_a_search_for_a_batch_ends_after_its_bound() -> None:
     long = Extent(cluster="east", start=0, end=3 * TAIL, base=0, writer_epoch=0)
     log = Log(0, 3 * TAIL, written(0, 0))
     log.by_time = 20

@@ -48,12 +48,12 @@ SEES = allow("topic", "a", "read")
 def test_no_cluster_is_asked_for_an_invisible_topic() -> None:
     # Given
     denied: list[Denied] = []
-    granted = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
+    playbook = play(ruled(world(east=BOTH), SEES, denied=denied), KEY, 9, ask("a", "b", "c"))
     # When
-    granted.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
-    granted.answers({"east": cluster("east", a=1, b=1)})
+    playbook.asked(EAST).message("east", topics=[{"name": "a", "topic_id": bytes(16)}])
+    playbook.answers({"east": cluster("east", a=1, b=1)})
     # Then an existing topic and a missing one have the same answer
-    answer = granted.encodes(KEY, 9)
+    answer = playbook.encodes(KEY, 9)
     assert topics(answer) == {"a": 0, "b": DENIED, "c": DENIED}
     assert [topic["partitions"] for topic in answer["topics"][1:]] == [[], []]
     assert denied == [Denied("DESCRIBE", "TOPIC", "b"), Denied("DESCRIBE", "TOPIC", "c")]
@@ -62,41 +62,41 @@ def test_no_cluster_is_asked_for_an_invisible_topic() -> None:
 def test_a_pattern_subscriber_sees_readable_topics_of_an_unreachable_cluster_too() -> None:
     # Given topics that the west held when last seen
     context = world(east=BOTH, west={"a2": {0: 1}, "b2": {0: 1}}, down="west")
-    granted = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
+    playbook = play(ruled(context, allow("topic", "a", "read", pattern="prefixed")), KEY, 9, everything())
     # When
-    granted.asked(EAST).answers({"east": cluster("east", a=1, b=1)})
+    playbook.asked(EAST).answers({"east": cluster("east", a=1, b=1)})
     # Then
-    assert topics(granted.encodes(KEY, 9)) == {"a": 0, "a2": 0}
+    assert topics(playbook.encodes(KEY, 9)) == {"a": 0, "a2": 0}
 
 
 @pytest.mark.parametrize("version", [0, 1, 9])
 def test_a_request_for_invisible_topics_only_does_not_return_all_topics(version: int) -> None:
     # Given the oldest version, in which an empty list asks for all topics
-    granted = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
+    playbook = play(ruled(world(east=BOTH), SEES), KEY, version, ask("b", version=version))
 
-    assert topics(granted.encodes(KEY, version)) == {"b": DENIED}
+    assert topics(playbook.encodes(KEY, version)) == {"b": DENIED}
 
 
 def test_a_missing_topic_is_created_only_for_users_who_may_create_it() -> None:
     # Given two visible topics, one of which the user may create
     rules = (allow("topic", "new", "describe", pattern="prefixed"), allow("topic", "new-a", "create"))
-    granted = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
+    playbook = play(ruled(world(), *rules), KEY, 9, ask("new-a", "new-b", create=True))
     # When no cluster has them
-    granted.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
-    granted.asked(EAST).message(
+    playbook.asked(EAST, WEST).answers({"east": cluster("east"), "west": cluster("west")})
+    playbook.asked(EAST).message(
         "east", topics=[{"name": "new-a", "topic_id": bytes(16)}], allow_auto_topic_creation=True
     )
-    granted.answers({"east": cluster("east")})
+    playbook.answers({"east": cluster("east")})
     # Then
-    assert topics(granted.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
+    assert topics(playbook.encodes(KEY, 9)) == {"new-a": 0, "new-b": DENIED}
 
 
 def test_no_creation_is_denied_while_an_unreachable_cluster_may_hold_the_topic() -> None:
-    granted = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
+    playbook = play(ruled(world(), allow("topic", "new", "describe")), KEY, 9, ask("new", create=True))
 
-    granted.answers({"east": cluster("east"), "west": away("west")})
+    playbook.answers({"east": cluster("east"), "west": away("west")})
 
-    assert topics(granted.encodes(KEY, 9)) == {"new": NO_LEADER}
+    assert topics(playbook.encodes(KEY, 9)) == {"new": NO_LEADER}
 
 
 def test_the_list_of_all_topics_is_cached_per_view_of_it() -> None:
@@ -122,12 +122,12 @@ def test_a_topics_creator_sees_its_settings_only_with_the_right_to() -> None:
     request = requested(ApiKey.CREATE_TOPICS, 6, topics=[made], timeout_ms=1000)
     created = {"name": "a", "error_code": 0, "num_partitions": 1, "replication_factor": 1, "configs": []}
     for more, shown in (((), False), ((allow("topic", "a", "describe_configs"),), True)):
-        granted = play(ruled(world(), allow("topic", "a", "create"), *more), ApiKey.CREATE_TOPICS, 6, request)
+        playbook = play(ruled(world(), allow("topic", "a", "create"), *more), ApiKey.CREATE_TOPICS, 6, request)
         # When
-        granted.answers({"east": cluster("east"), "west": cluster("west")})
-        granted.answers({"east": {"topics": [created]}})
+        playbook.answers({"east": cluster("east"), "west": cluster("west")})
+        playbook.answers({"east": {"topics": [created]}})
         # Then
-        (topic,) = granted.encodes(ApiKey.CREATE_TOPICS, 6)["topics"]
+        (topic,) = playbook.encodes(ApiKey.CREATE_TOPICS, 6)["topics"]
         assert (topic["num_partitions"] == 1) is shown
         assert (topic["topic_config_error_code"] == 0) is shown
 
@@ -146,13 +146,13 @@ def test_a_visible_topic_is_checked_for_existence_before_the_right_to_delete_it(
     # Given
     allowed = [allow("topic", "*", operation) for operation in rules]
     request = requested(ApiKey.DELETE_TOPICS, 5, topic_names=["a", "none"], timeout_ms=1000)
-    granted = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
+    playbook = play(ruled(world(east={"a": {0: 1}}), *allowed), ApiKey.DELETE_TOPICS, 5, request)
     # When a controller is asked, if that is allowed
-    if granted.waits:
+    if playbook.waits:
         known = [{"name": "a", "error_code": 0}, {"name": "none", "error_code": UNKNOWN}]
-        granted.answers({"east": {"responses": known}})
+        playbook.answers({"east": {"responses": known}})
     # Then
-    answer = granted.encodes(ApiKey.DELETE_TOPICS, 5)
+    answer = playbook.encodes(ApiKey.DELETE_TOPICS, 5)
     assert {topic["name"]: topic["error_code"] for topic in answer["responses"]} == said
 
 
@@ -163,12 +163,12 @@ def test_a_kip_848_group_is_hidden_from_users_who_may_not_see_one_of_its_topics(
     member = {"member_id": "m", "subscribed_topic_names": ["a"], "assignment": {"topic_partitions": []}}
     assigned = {"topic_partitions": [{"topic_name": "b", "partitions": [0]}]}
     context = world(east={"__consumer_offsets": dict.fromkeys(range(50), 1)})
-    granted = play(ruled(context, *rules), key, 0, requested(key, 0, group_ids=["g"]))
+    playbook = play(ruled(context, *rules), key, 0, requested(key, 0, group_ids=["g"]))
     # When
     group = {"group_id": "g", "group_state": "Stable", "members": [member | {"target_assignment": assigned}]}
-    granted.answers_all({"east": {"groups": [group]}, "west": ClusterUnavailableError("west", "away")})
+    playbook.answers_all({"east": {"groups": [group]}, "west": ClusterUnavailableError("west", "away")})
     # Then
-    (told,) = granted.encodes(key, 0)["groups"]
+    (told,) = playbook.encodes(key, 0)["groups"]
     assert (told["error_code"], told["members"], told["group_state"]) == (DENIED, [], "")
 
 
@@ -209,19 +209,19 @@ ANY = {
     ],
 )
 def test_rules_are_listed_as_a_filter_describes_them(asked: dict[str, Any], found: set[str]) -> None:
-    granted = play(
+    playbook = play(
         ruled(world(), *RULES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **{**ANY, **asked})
     )
 
-    answer = granted.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    answer = playbook.encodes(ApiKey.DESCRIBE_ACLS, 3)
     assert answer["error_code"] == 0
     assert {resource["resource_name"] for resource in answer["resources"]} == found
 
 
 def test_rules_are_listed_only_for_users_who_may_describe_the_cluster() -> None:
-    granted = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
+    playbook = play(ruled(world(), SEES), ApiKey.DESCRIBE_ACLS, 3, requested(ApiKey.DESCRIBE_ACLS, 3, **ANY))
 
-    answer = granted.encodes(ApiKey.DESCRIBE_ACLS, 3)
+    answer = playbook.encodes(ApiKey.DESCRIBE_ACLS, 3)
     assert (answer["error_code"], answer["resources"]) == (ErrorCode.CLUSTER_AUTHORIZATION_FAILED, [])
 
 

@@ -155,7 +155,9 @@ def log_in(sock: socket.socket, login: tuple[bytes, ...]) -> None:
 
 
 @pytest.mark.parametrize(("one", "login"), CATALOGUE, ids=lambda value: value.name if isinstance(value, Input) else "")
-def test_an_input_has_its_outcome(gateway: OwnGateway, one: Input, login: tuple[bytes, ...]) -> None:
+def test_each_hostile_input_ends_as_the_catalogue_says(
+    gateway: OwnGateway, one: Input, login: tuple[bytes, ...]
+) -> None:
     faults = gateway.metric("connections_ended", cause="fault")
     with socket.create_connection(("127.0.0.1", port_of(gateway, one)), PATIENCE_S) as sock:
         # Given

@@ -53,7 +53,7 @@ def test_rules_as_the_platform_writes_them_are_in_force_and_go_when_they_are_del
     assert (reads(rights), reads(rights, topic="pay-1"), len(rights.rights)) == (False, True, 1)
 
 
-def test_groups_and_super_users_count() -> None:
+def test_a_users_groups_and_super_user_flag_give_rights_until_they_are_removed() -> None:
     rights, users, rules = PlatformRights(), Source(), Source()
     rights.follow_rules(rules.after(one=rule("Group:tills")))
     rights.follow_users(users.after(alice=user("alice", groups=["tills"]), ops=user("ops", super_user=True)))

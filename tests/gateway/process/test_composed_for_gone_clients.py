@@ -45,7 +45,7 @@ async def test_reads_end_with_their_connection_and_changes_are_completed(
     for ours, _ in pairs:
         ours.setblocking(False)
         gateway.clients._admit(Arrived(ours, Port(), "127.0.0.1"))
-    gone, stays = sorted(gateway.clients.open, key=lambda client_connection: client_connection.client.sock.fileno())
+    gone, stays = sorted(gateway.clients.open, key=lambda connection: connection.client.sock.fileno())
     identity = Identity("anonymous", "app")
     for connection, token, key in (
         (gone, 1, ApiKey.METADATA),

@@ -17,9 +17,9 @@ NO_TOPICS = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def questions(talk: Talk) -> list[Hashable]:
-    hashables = [command.token for command in talk.questions]
+    tokens = [command.token for command in talk.questions]
     talk.others.clear()
-    return hashables
+    return tokens
 
 
 def answered(talk: Talk, token: Hashable) -> None:

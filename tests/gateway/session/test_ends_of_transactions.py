@@ -109,10 +109,10 @@ def test_a_transaction_that_seems_open_for_long_is_checked_at_its_coordinator(
     assert not looked_after(talk)
     # When its end does not come, through this gateway
     talk.now += LONG_S
-    (after,) = looked_after(talk)
-    assert after[:3] == ("east", None, "tx")
+    (question,) = looked_after(talk)
+    assert question[:3] == ("east", None, "tx")
     # Then its coordinator decides whether the wait is in vain
-    learn(holders, after, said)
+    learn(holders, question, said)
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
     assert bool(looked_after(talk)) is still_open
 
@@ -121,12 +121,12 @@ def test_an_answer_about_one_transaction_does_not_apply_to_the_next() -> None:
     # Given a transaction that was asked about, and another one that has begun when the answer comes
     holders = Holders()
     talk = begun(holders)
-    (after,) = talk.session.client.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
+    (question,) = talk.session.client.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
     talk.ask(END, 3, end(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], added())
     # When the answer reports the end of the first one
-    learn(holders, after, state())
+    learn(holders, question, state())
     # Then the second is open
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)

@@ -137,7 +137,7 @@ def test_a_cluster_that_is_lost_meanwhile_does_not_prevent_an_answer() -> None:
     assert offset_of(talk) == -1
 
 
-def test_an_error_is_the_answer() -> None:
+def test_an_error_of_the_first_coordinator_is_returned_unasked_elsewhere() -> None:
     talk = asking(bound_to_west())
     talk.broker_answers(WEST, committed(-1, error=14))
 

@@ -32,9 +32,9 @@ NO_TOPICS: dict[str, Any] = {"brokers": [], "controller_id": 1, "topics": []}
 
 
 def asked_elsewhere(talk: Talk) -> list[Compose]:
-    composes = talk.questions
+    questions = talk.questions
     talk.others.clear()
-    return composes
+    return questions
 
 
 @pytest.mark.parametrize("chunking", CHUNKINGS)

@@ -70,9 +70,9 @@ def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     # When it begins to write to the other one
-    (look_for,) = refused(talk, "other")
-    assert (look_for.cluster, look_for.transactional_id) == ("east", "tx")
-    learn_begun(holders, look_for, described(), talk.now)
+    (question,) = refused(talk, "other")
+    assert (question.cluster, question.transactional_id) == ("east", "tx")
+    learn_begun(holders, question, described(), talk.now)
     # Then it does, and the operation waits for its end
     assert taken_in(talk, "other")
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
@@ -98,8 +98,8 @@ def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_
 def test_a_transaction_that_has_not_begun_there_waits(said: dict[str, Any]) -> None:
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (look_for,) = refused(talk, "orders")
-    learn_begun(holders, look_for, said, talk.now)
+    (question,) = refused(talk, "orders")
+    learn_begun(holders, question, said, talk.now)
     assert not taken_in(talk, "orders")
 
 
@@ -107,10 +107,10 @@ def test_an_answer_about_an_aborted_transaction_does_not_apply_to_the_next() -> 
     # Given a transaction that was asked about, and is aborted before the answer comes
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (look_for,) = refused(talk, "orders")
+    (question,) = refused(talk, "orders")
     assert ended(talk, committed=False) == 0
     # When the coordinator reports that it was open
-    learn_begun(holders, look_for, described(), talk.now)
+    learn_begun(holders, question, described(), talk.now)
     # Then no operation waits for it, and the next one waits for the fence
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert refused(talk, "orders")
@@ -133,14 +133,14 @@ def test_a_transaction_that_was_refused_in_two_clusters_continues_in_the_one_whe
     # Given producers without a login that have the same transactional id, each refused in a cluster of its own
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (look_for,) = refused(talk, "orders")
+    (question,) = refused(talk, "orders")
     leaves_west = bound("west", Topic(name="orders", writer="west", transaction_fence=QUIET))
     other = Talk(leaves_west, WEST_PORT, holders=holders)
     for _ in range(2):
         other.ask(ADD_PARTITIONS, 3, add(WESTS, "orders"))
         other.wait(0.2)
         # When the east reports that its own one has begun
-        learn_begun(holders, look_for, described(), talk.now)
+        learn_begun(holders, question, described(), talk.now)
     # Then that one continues
     assert not other.asked(WEST)
     assert taken_in(talk, "orders")
@@ -195,19 +195,19 @@ def test_it_continues_for_as_long_as_its_coordinator_reports_it_open_and_no_late
     # Given one that this gateway has found under a fence
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
-    (look_for,) = refused(talk, "other")
-    learn_begun(holders, look_for, described(), talk.now)
+    (question,) = refused(talk, "other")
+    learn_begun(holders, question, described(), talk.now)
     assert taken_in(talk, "other")
     # When it takes long, and adds the fenced topic once more
     talk.wait(LONG_S)
-    (look_for,) = refused(talk, "orders")
+    (question,) = refused(talk, "orders")
     # Then its coordinator is asked again, and it continues
-    learn_begun(holders, look_for, described(topics=("orders", "other")), talk.now)
+    learn_begun(holders, question, described(topics=("orders", "other")), talk.now)
     assert taken_in(talk, "orders")
     # And when it has ended through another gateway, the next one waits
     talk.wait(LONG_S)
-    (look_for,) = refused(talk, "orders")
-    learn_begun(holders, look_for, described("CompleteCommit", topics=()), talk.now)
+    (question,) = refused(talk, "orders")
+    learn_begun(holders, question, described("CompleteCommit", topics=()), talk.now)
     assert refused(talk, "orders")
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert ended(talk, committed=False, said=48) == 0
@@ -217,8 +217,8 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     # Given one that was found, a while ago, on a connection that an operation waits for
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
-    (look_for,) = refused(talk, "orders")
-    learn_begun(holders, look_for, described(), talk.now)
+    (question,) = refused(talk, "orders")
+    learn_begun(holders, question, described(), talk.now)
     talk.wait(LONG_S)
     elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
     # When it begins to write to a topic in another cluster

@@ -135,7 +135,7 @@ async def test_a_controller_that_has_moved_is_asked_again_after_a_survey() -> No
         assert (brokers[0].count(ApiKey.DELETE_TOPICS), brokers[1].count(ApiKey.DELETE_TOPICS)) == (1, 1)
 
 
-async def test_asks_do_not_dial_a_dead_cluster() -> None:
+async def test_questions_do_not_dial_a_dead_cluster() -> None:
     async with surveyed() as (cluster, brokers):
         await cluster.refresh()
         for broker in brokers:

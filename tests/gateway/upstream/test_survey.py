@@ -42,7 +42,7 @@ def test_topics_are_learned_from_an_answer(told: list[dict[str, Any]], complete:
     assert (after.topics, after.api_versions) == (topics, BEFORE.api_versions)
 
 
-def test_another_controller_is_no_change() -> None:
+def test_another_controller_does_not_publish_a_topology() -> None:
     assert learn(BEFORE, answer(led("a", 1), controller=2), complete=False) is BEFORE
 
 

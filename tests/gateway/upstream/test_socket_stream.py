@@ -26,12 +26,12 @@ def test_other_tasks_get_their_turn_while_a_long_answer_is_read() -> None:
 
     async def run() -> int:
         with Endless() as sock:
-            flow = SocketStream(sock)
+            stream = SocketStream(sock)
             watching = asyncio.create_task(others())
             # When an answer of many such pieces is read
             count = 0
             while count < 10 * AT_ONCE_BYTES:
-                count += len(await flow.read(1 << 20))
+                count += len(await stream.read(1 << 20))
             watching.cancel()
             return turns
 
