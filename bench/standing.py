@@ -95,7 +95,7 @@ async def _run(scale: Scale, say: Say) -> BenchOutcome:
         caretaker = gateway.members.caretaker
         caretaker.command, caretaker.silent_s = ("sleep", "infinity"), 3600
         await gateway.start()
-        gateway.clients.most = config.limits.max_connections  # few of these connections need two descriptors
+        gateway.clients.max_connections = config.limits.max_connections  # few of these connections need two descriptors
         try:
             await gateway.upstream.refresh()
             node = (await gateway.nodes.ensure([("east", 1)]))["east", 1].port

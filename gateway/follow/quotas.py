@@ -83,10 +83,10 @@ class FollowingQuotas:
     def begin(self) -> None:
         self._watcher = self._store.watch_quotas(self._read)
 
-    async def known(self, most_s: float) -> None:
-        """Waits until the quotas were read, at most `most_s` seconds."""
+    async def known(self, max_s: float) -> None:
+        """Waits until the quotas were read, at most `max_s` seconds."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._known.wait(), most_s)
+            await asyncio.wait_for(self._known.wait(), max_s)
 
     def close(self) -> None:
         if self._watcher is not None:
@@ -119,10 +119,10 @@ class FollowingQuotas:
             return failed(ErrorCode.REQUEST_TIMED_OUT, str(error))
         return OK
 
-    async def in_force(self, changes: Sequence[QuotaChange], most_s: float) -> None:
-        """Waits until the changes are in force, at most `most_s` seconds."""
+    async def in_force(self, changes: Sequence[QuotaChange], max_s: float) -> None:
+        """Waits until the changes are in force, at most `max_s` seconds."""
         await self._states.until(
-            lambda: all(_stands(self._limits.get(entity, {}), change) for entity, change in changes), most_s
+            lambda: all(_stands(self._limits.get(entity, {}), change) for entity, change in changes), max_s
         )
 
     # -- in the follower's thread ------------------------------------------------------------------------------------

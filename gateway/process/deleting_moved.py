@@ -20,8 +20,8 @@ AT_ONCE = 8
 LOOK_S = 0.2
 FOLLOWS_S = 3.0
 """Between the end of a deletion and the view that has it."""
-MOST_S = 60.0
-LEAST_S = 1.0
+MAX_WAIT_S = 60.0
+MIN_WAIT_S = 1.0
 _AWAY = ErrorCode.REQUEST_TIMED_OUT
 
 
@@ -54,7 +54,7 @@ class DeletingMoved:
             return [busy for _ in wanted.topics]
         self._waiting += 1
         try:
-            until = clock.now() + min(max(wanted.wait_ms / 1000, LEAST_S), MOST_S)
+            until = clock.now() + min(max(wanted.wait_ms / 1000, MIN_WAIT_S), MAX_WAIT_S)
             return list(await asyncio.gather(*(self._delete(wanted.user, name, until) for name in wanted.topics)))
         finally:
             self._waiting -= 1

@@ -56,12 +56,12 @@ from gateway.session.commands import (
     Compose,
     Delays,
     FindLeaders,
-    Judge,
     LookUpTopic,
     NotServed,
     OffloadWork,
     Refresh,
     Saw,
+    VerifyLogin,
     Wish,
 )
 from gateway.session.discovery_rates import DiscoveryRates, DiscoverySettings
@@ -74,7 +74,7 @@ from gateway.session.session import Session
 from gateway.session.shared import HeldBytes, Shared
 from gateway.session.snapshot import Fences, Lease, Port, Snapshot, fences
 from gateway.session.transaction_writes import Written
-from gateway.upstream.clusters import MOST_WAITING, Clusters
+from gateway.upstream.clusters import MAX_WAITING, Clusters
 from gateway.upstream.dial import BrokerSocket
 from ha_core.model import GatewayRecord, View
 from ha_core.model.access import address
@@ -161,7 +161,7 @@ class Gateway:
             client_id=f"switchyard-{config.id}",
             on_topology=self._topology,
             limits=config.limits.wire(),
-            most_waiting=lambda cluster: self.discovery.settings.most_queued(cluster, MOST_WAITING),
+            max_waiting=lambda cluster: self.discovery.settings.max_queued(cluster, MAX_WAITING),
         )
         self.nodes = NodeBook(
             store,
@@ -193,7 +193,7 @@ class Gateway:
         self.targets = Targets(self.upstream, self.members.report)
         users = None if self.platform is None else self.platform.accounts
         accounts, self.jwks = known_accounts(config.authentication, None if users is None else users.find)
-        self.judges = LoginVerification(self.loop, accounts)
+        self.logins = LoginVerification(self.loop, accounts)
         self.shared = Shared(
             limits=config.limits.wire(),
             authentication=authentication(config.authentication, accounts),
@@ -296,7 +296,7 @@ class Gateway:
         await asyncio.gather(*self._tasks, self.errands.close(), return_exceptions=True)
         self.members.close()
         self.targets.close()
-        self.judges.close()
+        self.logins.close()
         self.changing.close()
         if self.platform is not None:
             await asyncio.to_thread(self.platform.close)
@@ -502,8 +502,8 @@ class Gateway:
                 self.errands.start(connection, self._compose(connection, wish), APIS[wish.api_key].changes)
             case OffloadWork():
                 self.errands.start(connection, self._work(connection, wish), False)
-            case Judge(question):
-                self.judges.ask(connection, question, connection.session.context.address)
+            case VerifyLogin(question):
+                self.logins.ask(connection, question, connection.session.context.address)
             case AwaitLease():
                 self._without_lease.add(connection)
             case Delays():

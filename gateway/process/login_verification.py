@@ -29,7 +29,7 @@ _FAULT = LoginVerdict(None, "the claim could not be verified", unsure=True)
 
 
 class LoginVerified(Protocol):
-    def judged(self, reply: Reply) -> None: ...
+    def verified(self, reply: Reply) -> None: ...
 
 
 class _Claim(NamedTuple):
@@ -46,10 +46,10 @@ def _yield_to_the_loop() -> None:
 class LoginVerification:
     def __init__(self, loop: asyncio.AbstractEventLoop, accounts: KnownAccounts) -> None:
         self._loop, self._accounts = loop, accounts
-        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="judge", initializer=_yield_to_the_loop)
+        self.pool = ThreadPoolExecutor(THREADS, thread_name_prefix="login", initializer=_yield_to_the_loop)
         self.waiting = 0
         """Claims that are being verified, or wait for it."""
-        self._judging = 0
+        self._verifying = 0
         self._queues: OrderedDict[str, deque[_Claim]] = OrderedDict()
         """By address; the first has its turn next."""
 
@@ -57,9 +57,9 @@ class LoginVerification:
         """The connection gets its verdict later, on the event loop, even if the claim is dropped."""
         assert not isinstance(question, KeyOf)  # keys are looked up without waiting
         claim, source = _Claim(connection, question), network(address)
-        if self._judging < THREADS:
+        if self._verifying < THREADS:
             self.waiting += 1
-            self._judge(claim)
+            self._verify(claim)
             return
         if self.waiting >= MAX_WAITING and not self._makes_room(source):
             self._refuse(claim)
@@ -81,16 +81,16 @@ class LoginVerification:
         return True
 
     def _refuse(self, claim: _Claim) -> None:
-        self._loop.call_soon(claim.connection.judged, _TOO_MANY)
+        self._loop.call_soon(claim.connection.verified, _TOO_MANY)
 
-    def _judge(self, claim: _Claim) -> None:
-        self._judging += 1
+    def _verify(self, claim: _Claim) -> None:
+        self._verifying += 1
         work = self._loop.run_in_executor(self.pool, self._accounts.find_out, claim.question)
         work.add_done_callback(partial(self._tell, claim.connection))
 
     def _tell(self, connection: LoginVerified, done: asyncio.Future[LoginVerdict]) -> None:
         self.waiting -= 1
-        self._judging -= 1
+        self._verifying -= 1
         if done.cancelled():
             return
         self._next()
@@ -98,7 +98,7 @@ class LoginVerification:
         if error is not None:
             # Without a traceback: its locals include passwords.
             _log.error("a login could not be verified: %s", type(error).__name__)
-        connection.judged(_FAULT if error is not None else done.result())
+        connection.verified(_FAULT if error is not None else done.result())
 
     def _next(self) -> None:
         while self._queues:
@@ -107,5 +107,5 @@ class LoginVerification:
                 claim = claims.popleft()
                 if claims:
                     self._queues[source] = claims  # after the other addresses
-                self._judge(claim)
+                self._verify(claim)
                 return

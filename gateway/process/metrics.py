@@ -52,11 +52,11 @@ class GatewayMetrics:
         yield _counter("foreign_connections", text, dict(gateway.counts.foreign), "listener", "protocol")
         yield _counter("tls_handshakes", "TLS handshakes with clients.", dict(gateway.counts.handshakes), "outcome")
 
-        login_rate_limiter, judges = gateway.shared.authentication.login_rate_limiter, gateway.judges
+        login_rate_limiter, logins = gateway.shared.authentication.login_rate_limiter, gateway.logins
         yield _counter(
             "logins_braked", "Logins refused unchecked: too many of their address failed.", login_rate_limiter.unchecked
         )
-        yield _gauge("logins_waiting", "Logins that wait for verification.", judges.waiting)
+        yield _gauge("logins_waiting", "Logins that wait for verification.", logins.waiting)
 
         snapshot, recorder = gateway.snapshot, gateway.members.recorder
         clusters = snapshot.view.clusters

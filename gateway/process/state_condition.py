@@ -14,9 +14,9 @@ class StateCondition:
         self._next.set()
         self._next = asyncio.Event()
 
-    async def until(self, holds: Callable[[], bool], most_s: float) -> None:
-        """Waits until `holds` is true, at most `most_s` seconds."""
+    async def until(self, holds: Callable[[], bool], max_s: float) -> None:
+        """Waits until `holds` is true, at most `max_s` seconds."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(most_s):
+            async with asyncio.timeout(max_s):
                 while not holds():
                     await self._next.wait()

@@ -53,7 +53,7 @@ class UsageReporter:
         self._fresh: Uses = {}
         self._again: Uses = {}
         self._writing = asyncio.Lock()
-        self._damped = LogRateLimiter(burst=1, per_s=60.0)
+        self._log_rate_limiter = LogRateLimiter(burst=1, per_s=60.0)
         self._swept_at = clock.now()
 
     @property
@@ -155,7 +155,7 @@ class UsageReporter:
             del self._bytes[user]
 
     def _warn(self, kind: str, text: str, *arguments: object) -> None:
-        if self._damped.lets(kind, clock.now()):
+        if self._log_rate_limiter.lets(kind, clock.now()):
             _log.warning(text, *arguments)
 
 

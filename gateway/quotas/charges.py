@@ -39,10 +39,10 @@ class Charge:
         self.scope, self.meter, self.bound = scope, meter, bound
         self._meters, self._tally = meters, meters.used[scope.kind]
 
-    def count(self, amount: float, now: float) -> float:
+    def spend(self, amount: float, now: float) -> float:
         """Counts the amount; returns the seconds for which nothing more may be used."""
         meter = self.meter
-        wait_s = meter.count(amount, self.bound, now)
+        wait_s = meter.spend(amount, self.bound, now)
         self._tally.amount += amount
         if not meter.kept:
             self._meters.keep(self)
@@ -74,18 +74,18 @@ class Bytes:
         charges = [self.topics.get(topic, self.rest) for topic in topics] or [self.rest]
         return max(math.inf if charge is None else charge.bound for charge in charges)
 
-    def count(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
+    def spend(self, size: int, of_topics: Mapping[bytes, int], now: float) -> float:
         """:param of_topics: bytes by topic, as far as a topic has its own quota."""
         rest = self.rest
         if not of_topics:
-            return 0.0 if rest is None else rest.count(max(size, 0), now)
+            return 0.0 if rest is None else rest.spend(max(size, 0), now)
         wait_s = 0.0
         for topic, part in of_topics.items():
             if (charge := self.topics.get(topic)) is not None:
                 size -= part
-                wait_s = max(wait_s, charge.count(part, now))
+                wait_s = max(wait_s, charge.spend(part, now))
         if rest is not None:
-            wait_s = max(wait_s, rest.count(max(size, 0), now))
+            wait_s = max(wait_s, rest.spend(max(size, 0), now))
         return wait_s
 
     def owed_s(self, now: float) -> float:

@@ -59,8 +59,8 @@ class QuotaMeter:
         self.throttled_until = 0.0
         self.kept = False
 
-    def count(self, amount: float, bound: float, now: float) -> float:
-        """Counts the amount; returns the seconds for which nothing more may be used."""
+    def spend(self, amount: float, bound: float, now: float) -> float:
+        """Spends the amount; returns the seconds for which nothing more may be used."""
         if bound != self._bound:
             self._change(bound, now)
         used_s = amount / bound

@@ -10,7 +10,7 @@ class LogRateLimiter:
     """
 
     def __init__(self, burst: int = 10, per_s: float = 10.0) -> None:
-        self._most, self._per_s = burst, per_s
+        self._burst, self._per_s = burst, per_s
         self._kinds: dict[str, list[float]] = {}
         """Kind → [start of its period, lines since, lines left out since]."""
 
@@ -19,7 +19,7 @@ class LogRateLimiter:
         lines = self._kinds.setdefault(kind, [now, 0, 0])
         if now - lines[0] >= self._per_s and not lines[2]:
             lines[:2] = now, 0
-        if lines[1] < self._most:
+        if lines[1] < self._burst:
             lines[1] += 1
             return True
         lines[2] += 1

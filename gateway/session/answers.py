@@ -7,7 +7,7 @@ from struct import Struct
 from gateway.session.commands import BrokerLane, Drop, Refresh, ToClient
 from gateway.session.context import SessionContext
 from gateway.session.exchange import Exchanges
-from gateway.session.fetch.fetch_session import no_records, once_each
+from gateway.session.fetch.fetch_session import empty_answer, once_each
 from gateway.session.in_flight import RequestsInFlight
 from gateway.session.pending import (
     Arriving,
@@ -15,7 +15,7 @@ from gateway.session.pending import (
     Dropping,
     Gathered,
     Gathering,
-    HoldAnswer,
+    Holding,
     InFlight,
     Passed,
     Patched,
@@ -83,7 +83,7 @@ class BrokerAnswers:
                 self._in_flight.flush()
             elif isinstance(answer, Gathering):
                 self._exchanges.collect(answer.pending, upstream.lane, answer.frame)
-            elif isinstance(answer, HoldAnswer):
+            elif isinstance(answer, Holding):
                 self._in_flight.complete(answer.pending, answer.ready())
         if self._context.life.goes_on and pos < end:
             upstream.carry = bytes(view[pos:end])
@@ -110,9 +110,9 @@ class BrokerAnswers:
             if self._in_flight.queue[0] is pending or pending.request.api_key == ApiKey.PRODUCE:
                 read = throttling.begins(pending, view[pos:], 4 + size, self._context.now)
             if pending.request.throttle_ms and pending.request.api_key == ApiKey.PRODUCE:
-                return HoldAnswer(4 + size, pending=pending)
+                return Holding(4 + size, pending=pending)
         if isinstance(pending, Shifted):
-            return HoldAnswer(4 + size, pending=pending)
+            return Holding(4 + size, pending=pending)
         if self._in_flight.queue[0] is not pending or pending.due_at > self._context.now:
             return None
         if pending.request.api.leased_read and self._waits_for_lease():
@@ -254,7 +254,7 @@ class BrokerAnswers:
                 if left is None:
                     left = left_in[cluster] = once_each(partial(_any_left, before, snapshot, cluster), unseen=True)
                 if left(pending.reads):
-                    in_flight.abandon(pending, pending.request.answer(no_records(pending.in_session)))
+                    in_flight.abandon(pending, pending.request.answer(empty_answer(pending.in_session)))
                     self._leave_abandoned(pending, pending.lane)
         in_flight.flush()
 
@@ -287,11 +287,11 @@ def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes
         key = (before.revision, after.revision, cluster, name)
         in_place = known.get(key)
         if in_place is None:
-            in_place = known[key] = _stays(then if then is not None and then.mapped else None, now, cluster)
+            in_place = known[key] = _still_in_place(then if then is not None and then.mapped else None, now, cluster)
         yield not in_place
 
 
-def _stays(then: Topic | None, now: Topic, cluster: str) -> bool:
+def _still_in_place(then: Topic | None, now: Topic, cluster: str) -> bool:
     """True if a fetch that waits in a cluster for a topic's newest records still waits at the right place.
 
     :param then: None: the topic had no map, so offsets were the cluster's.

@@ -6,7 +6,7 @@ SaslInProgress      mechanism named: for the first time, or to re-authenticate (
     .ask()              Verifying
     .authenticated()    Authenticated
 Verifying           the claim is checked off the event loop; no more bytes are taken from the client meanwhile
-    .judged()           SaslInProgress
+    .verified()         SaslInProgress
 Authenticated
     .prove()            SaslInProgress
 TlsAuthenticated    the client certificate names a user
@@ -96,7 +96,7 @@ class Verifying:
     def expires_at(self) -> float:
         return self.proving.expires_at
 
-    def judged(self) -> SaslInProgress:
+    def verified(self) -> SaslInProgress:
         return self.proving
 
 

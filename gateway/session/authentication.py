@@ -9,7 +9,7 @@ import re
 import sys
 
 from gateway.session.auth_state import SaslInProgress, Verifying
-from gateway.session.commands import Cause, Judge
+from gateway.session.commands import Cause, VerifyLogin
 from gateway.session.pending import Ready
 from gateway.session.request import Message, Request
 from gateway.session.state import ConnectionState
@@ -98,11 +98,11 @@ class Login:
             return stop
         return pos
 
-    def judged(self, reply: Reply) -> None:
+    def verified(self, reply: Reply) -> None:
         """Continues a login after its claim was checked."""
         entry = self._client.entry
         if isinstance(entry, Verifying) and self._context.life.receives:
-            self._client.entry = proving = entry.judged()
+            self._client.entry = proving = entry.verified()
             self._go_on(proving, reply, entry.request, entry.since)
 
     def _go_on(self, entry: SaslInProgress, came: bytes | Reply, request: Request | None, since: float) -> None:
@@ -133,11 +133,11 @@ class Login:
                 reply = authentication.accounts.reply(step)
                 if reply is None:
                     self._client.entry = entry.ask(step, request, since)
-                    self._context.emit(Judge(step))
+                    self._context.emit(VerifyLogin(step))
                     return
                 step = sasl.reply(reply)
         except UnjudgedError as unsure:
-            self._leave(Cause.UNJUDGED, str(unsure), since)
+            self._leave(Cause.UNVERIFIED, str(unsure), since)
             return
         except RemoteProtocolError as wrong:
             if self._failed(sasl):
@@ -194,7 +194,7 @@ class Login:
                 request, {"error_message": None, "auth_bytes": data, "session_lifetime_ms": lifetime_ms}
             )
         else:
-            self._in_flight.queue_answer(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
+            self._in_flight.queue_ready(Ready(_RAW_TOKEN, len(data).to_bytes(4, "big") + data))
             self._in_flight.flush()
 
     def _end(self, request: Request | None, answer: Message, detail: str, since: float) -> None:

@@ -57,8 +57,8 @@ class Compose(NamedTuple):
     """Decoded; or the bytes of a long request, which is decoded off the event loop."""
 
 
-class Judge(NamedTuple):
-    """Check a claim, which takes long; the answer goes to `Session.judged`."""
+class VerifyLogin(NamedTuple):
+    """Verify the claim of a login, which takes long; the answer goes to `Session.verified`."""
 
     question: Question
 
@@ -179,7 +179,7 @@ class Cause(Enum):
     AUTHENTICATION_FAILED = "authentication_failed"
     RATE_LIMITED = "braked"
     """Too many logins from its address have failed: its own was not checked."""
-    UNJUDGED = "unjudged"
+    UNVERIFIED = "unjudged"
     """Its login could not be verified."""
     SESSION_EXPIRED = "session_expired"
     """It has not re-authenticated in time."""
@@ -221,7 +221,7 @@ Inquiry = Inquire | LookUp | LookFor | LookAfter
 Wish = (
     Compose
     | OffloadWork
-    | Judge
+    | VerifyLogin
     | AwaitLease
     | Delays
     | NotServed

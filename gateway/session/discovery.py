@@ -35,7 +35,7 @@ class DiscoveryGate:
             return None
         delayed = self.delayed
         if delayed is None:
-            wait = context.shared.discovery.count(entry.user or ANONYMOUS, context.address, context.now)
+            wait = context.shared.discovery.spend(entry.user or ANONYMOUS, context.address, context.now)
             if wait is None:
                 return None
             delayed = self.delayed = Delayed(context.now, context.now + wait.seconds)

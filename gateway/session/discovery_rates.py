@@ -33,7 +33,7 @@ class DiscoverySettings(NamedTuple):
     queued_requests: Mapping[str, int] = {}
     """Requests that may wait for one cluster; one user may have half of them."""
 
-    def most_queued(self, cluster: str, otherwise: int) -> int:
+    def max_queued(self, cluster: str, otherwise: int) -> int:
         return self.queued_requests.get(cluster, self.queued_requests.get(EVERYBODY, otherwise))
 
 
@@ -71,24 +71,24 @@ class DiscoveryRates:
     def __len__(self) -> int:
         return len(self._requests)
 
-    def count(self, user: str, address: str, now: float) -> DiscoveryWait | None:
-        """Counts a request; None: it may be handled at once."""
+    def spend(self, user: str, address: str, now: float) -> DiscoveryWait | None:
+        """Spends a token for a request; None: it may be handled at once."""
         users, addresses = self.settings.user_rate, self.settings.address_rate
         if not (users or addresses):
             return None
         if user in users and user != EVERYBODY:
-            return self._count(DiscoveryLimit.NAMED_USER, user, users[user], now)
+            return self._spend(DiscoveryLimit.NAMED_USER, user, users[user], now)
         if address in addresses:
-            return self._count(DiscoveryLimit.NAMED_ADDRESS, address, addresses[address], now)
-        of_user = self._count(DiscoveryLimit.USER, user, users.get(EVERYBODY), now)
-        of_address = self._count(DiscoveryLimit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
+            return self._spend(DiscoveryLimit.NAMED_ADDRESS, address, addresses[address], now)
+        of_user = self._spend(DiscoveryLimit.USER, user, users.get(EVERYBODY), now)
+        of_address = self._spend(DiscoveryLimit.ADDRESS, network(address), addresses.get(EVERYBODY), now)
         return max((wait for wait in (of_user, of_address) if wait is not None), default=None, key=_SECONDS)
 
-    def _count(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
+    def _spend(self, limit: DiscoveryLimit, name: str, per_s: int | None, now: float) -> DiscoveryWait | None:
         if per_s is None:
             return None
         each_s, burst = 1 / per_s, max(BURST_S * per_s, 1.0)
         key = (limit in (DiscoveryLimit.NAMED_USER, DiscoveryLimit.USER), name)
         wait_s = self._requests.wait_s(key, now, each_s, burst)
-        self._requests.take(key, now, each_s, (burst - 1) * each_s + MAX_HOLD_S)
+        self._requests.spend(key, now, each_s, (burst - 1) * each_s + MAX_HOLD_S)
         return DiscoveryWait(wait_s, limit, per_s) if wait_s > _AT_ONCE_S else None

@@ -177,7 +177,7 @@ class RequestsInFlight:
         self._context.shared.counts.requests[request.api_key, outcome] += 1
         if self._throttling.timed:
             message = self._throttling.replied(request, message, self._context.now)
-        self.queue_answer(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
+        self.queue_ready(Ready(request, request.answer(message), due_at, lifts_with=fence, refused=refused))
         self._readied(due_at)
 
     def reply_later(
@@ -238,7 +238,7 @@ class RequestsInFlight:
 
     def answer_nothing(self, request: Request, due_at: float) -> None:
         """Delays the end of a session that is leaving until then."""
-        self.queue_answer(Ready(request, b"", due_at))
+        self.queue_ready(Ready(request, b"", due_at))
         self._readied(due_at)
 
     def abandon(self, pending: Passed, frame: bytes) -> bool:
@@ -265,7 +265,7 @@ class RequestsInFlight:
 
     # -- answers in the queue -------------------------------------------------------------------------------------
 
-    def queue_answer(self, ready: Ready) -> None:
+    def queue_ready(self, ready: Ready) -> None:
         """Queues an answer after those to earlier requests."""
         self.ready_bytes += len(ready.frame)
         self.queue.append(ready)

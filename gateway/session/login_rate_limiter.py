@@ -64,7 +64,7 @@ class LoginRateLimiter:
         return self._failures.wait_s(key, now, self._forgive_s, self._burst) <= 0
 
     def _fail(self, key: Hashable, now: float) -> None:
-        self._failures.take(key, now, self._forgive_s)
+        self._failures.spend(key, now, self._forgive_s)
 
 
 def network(address: str) -> str:

@@ -21,7 +21,7 @@ A broker's answer is read in one of these ways, which know nothing of a session:
     Patching     the same, with offsets patched on the way (fetch)
     Gathering    is collected whole for an exchange
         .dropped()   Dropping
-    HoldAnswer   is collected whole, and goes to the client later, or changed
+    Holding      is collected whole, and goes to the client later, or changed
     Dropping     is discarded
 """
 
@@ -96,7 +96,7 @@ class WaitForState(NamedTuple):
     until: float
 
 
-class QueuedAnswer(NamedTuple):
+class ExchangeAnswer(NamedTuple):
     frame: bytes | bytearray
     """Empty: the client expects none."""
     delay_s: float = 0.0
@@ -104,7 +104,7 @@ class QueuedAnswer(NamedTuple):
     """True if it confirms an append to a log."""
 
 
-Exchange = Generator[Send | OffloadStep | StandInLine | WaitForState, Any, QueuedAnswer | None]
+Exchange = Generator[Send | OffloadStep | StandInLine | WaitForState, Any, ExchangeAnswer | None]
 """Returns None if no client waits for an answer."""
 
 
@@ -277,7 +277,7 @@ class Gathered(InFlight):
     sent: Send = field(default=Send({}), init=False)
     frames: Frames = field(default_factory=dict, init=False)
 
-    def ready(self, answer: QueuedAnswer, now: float) -> Ready:
+    def ready(self, answer: ExchangeAnswer, now: float) -> Ready:
         due_at = now + answer.delay_s if answer.delay_s else 0.0
         self.sent = Send({})  # keep the frames no longer than they may be resent
         return Ready(
@@ -380,7 +380,7 @@ class Gathering(_Collecting):
 
 
 @dataclass(slots=True, eq=False)
-class HoldAnswer(_Collecting):
+class Holding(_Collecting):
     pending: Passed = field(kw_only=True)
 
     def ready(self) -> Ready:

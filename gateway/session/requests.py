@@ -7,13 +7,15 @@ from gateway.session.auth_state import SaslInProgress, Verifying
 from gateway.session.authentication import Login
 from gateway.session.commands import Cause, NotServed
 from gateway.session.fetch.handle import FetchRequest
-from gateway.session.groups import GroupRequest, NewerProtocolRequest, NodeRequest, fences
+from gateway.session.groups import GroupRequest, NewerProtocolRequest, fences
 from gateway.session.handler import RequestHandler
+from gateway.session.pending import Passed
 from gateway.session.preparing import prepare
 from gateway.session.produce.handle import ProduceRequest
 from gateway.session.readiness import AwaitingIdentity, Beginning, Full, HalfSent
 from gateway.session.refusal import Refusal
 from gateway.session.request import NeedsPreparingError, Request
+from gateway.session.rights import Authorization
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import AwaitingQuota
 from gateway.session.transactions import Transactional
@@ -212,6 +214,25 @@ class ComposedRequest(RequestHandler):
         fenced = fences(session.client, request, message)
         context.count_refused(Refusal.FENCE for _ in fenced)
         session.in_flight.compose(request, message, fence=min(fenced, default=None))
+
+
+class NodeRequest(RequestHandler):
+    """A request about the broker itself."""
+
+    __slots__ = ()
+
+    def handle(self) -> None:
+        """A request about the broker itself: forwarded for a virtual node; a gateway's own node reports one empty log
+        directory (Java takes an empty list for a missing right)."""
+        session, context, request = self.session, self.context, self.request
+        if session.client.verdicts is not None and Authorization(session).gate(request, request.read()) is not None:
+            return
+        if context.here is None:
+            session.in_flight.reply(request, {"error_code": 0, "results": [{"error_code": 0, "log_dir": "gateway"}]})
+        elif not context.snapshot.fresh:
+            session.intake.leave(Cause.UNSUPPORTED, f"API key {request.api_key} before the gateway knows any cluster")
+        else:
+            session.in_flight.pass_on(Passed(request), context.here, request.frame)
 
 
 LOGIN_STEPS: dict[int, Callable[[Login, Request], None]] = {

@@ -8,8 +8,8 @@ from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
 from gateway.session.commands import AuditDenial, BrokerLane, Cause
 from gateway.session.context import SessionContext
 from gateway.session.exchange import ask_broker, is_long
-from gateway.session.fetch.fetch_session import no_records, once_each
-from gateway.session.pending import Exchange, OffloadStep, Passed, QueuedAnswer
+from gateway.session.fetch.fetch_session import empty_answer, once_each
+from gateway.session.pending import Exchange, ExchangeAnswer, OffloadStep, Passed
 from gateway.session.readiness import HalfSent
 from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
@@ -96,7 +96,7 @@ class Authorization:
         reads = once_each(lambda topics: _may(verdicts, _READS, topics), unseen=False)
         for pending in tuple(self._in_flight.queue):
             if isinstance(pending, Passed) and not reads(pending.reads):
-                self._in_flight.abandon(pending, pending.request.answer(no_records(pending.in_session)))
+                self._in_flight.abandon(pending, pending.request.answer(empty_answer(pending.in_session)))
         fetch_session = self._session.fetching.fetch_session
         if fetch_session is not None and not reads(fetch_session.topics):
             fetch_session.ends = True
@@ -109,10 +109,10 @@ def amended(context: SessionContext, request: Request, gate: Gate, lane: BrokerL
     if answered is None:
         context.count_refused((Refusal.LEASE,))
         refused = yield OffloadStep(partial(refusal_frame, request, gate.request, Refusal.LEASE, gate.amend))
-        return QueuedAnswer(refused, promises=False)
+        return ExchangeAnswer(refused, promises=False)
     if is_long(request, answered):
-        return QueuedAnswer((yield OffloadStep(partial(_amended, request, gate, answered))))
-    return QueuedAnswer(_amended(request, gate, answered))
+        return ExchangeAnswer((yield OffloadStep(partial(_amended, request, gate, answered))))
+    return ExchangeAnswer(_amended(request, gate, answered))
 
 
 def _amended(request: Request, gate: Gate, answered: bytearray) -> bytes:

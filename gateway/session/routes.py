@@ -46,8 +46,8 @@ _WRITES, _READS = (
 """Rights for produce and fetch."""
 
 
-class NewestExtent(NamedTuple):
-    """The end of a mapped topic's partition that is read through this port.
+class OpenExtent(NamedTuple):
+    """The open extent of a mapped topic's partition, as it is read through this port.
 
     :ivar since: client offsets from here on are read there, whatever is known about older ones.
     """
@@ -57,8 +57,8 @@ class NewestExtent(NamedTuple):
     shift: FetchShift
 
 
-def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> NewestExtent | None:
-    """The live end of a topic's partition, through a port of this cluster."""
+def open_extent_at(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> OpenExtent | None:
+    """The open extent of a topic's partition, through a port of this cluster."""
     partition = key[1]
     if topic.damaged(partition) or topic.crosses(partition):
         return None
@@ -68,7 +68,7 @@ def newest(topic: Topic, key: tuple[bytes, int], cluster: str | None) -> NewestE
         return None
     # A reader that comes from an older extent begins at the start, where records may be missing.
     since = extent.start if only else extent.start + 1
-    return NewestExtent(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+    return OpenExtent(key, since, FetchShift(extent.shift, log_start_unknown=not only))
 
 
 class GroupRoute(NamedTuple):
@@ -87,17 +87,7 @@ class Routes:
     """Routes cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
-        "_groups",
-        "_newest",
-        "_room",
-        "_topics",
-        "_writers",
-        "here",
-        "identity",
-        "plain",
-        "port",
-        "refusal",
-        "snapshot",
+        "_groups", "_open", "_room", "_topics", "_writers", "here", "identity", "plain", "port", "refusal", "snapshot",
         "verdicts",
     )  # fmt: skip
 
@@ -119,7 +109,7 @@ class Routes:
         self.here = port.lane
         self._topics: BoundedCache[bytes, TopicRoute] = BoundedCache()
         self._writers: BoundedCache[Partition, Extent | Refusal] = BoundedCache()
-        self._newest: BoundedCache[tuple[bytes, int], NewestExtent | None] = BoundedCache()
+        self._open: BoundedCache[tuple[bytes, int], OpenExtent | None] = BoundedCache()
         self._groups: BoundedCache[bytes, GroupRoute] = BoundedCache()
         self._room = CacheBudget() if room is None else room
         self.refusal = self._closes(port.cluster, Refusal.NO_BROKER)
@@ -210,27 +200,27 @@ class Routes:
     def writer(self, topic: Topic, partition: int) -> Extent | Refusal:
         """The extent of a mapped topic's partition that is written through this port."""
         key = (topic.name, partition)
-        refusal = self._writers.get(key)
-        if refusal is None:
+        writer = self._writers.get(key)
+        if writer is None:
             if topic.damaged(partition):
-                refusal = Refusal.DAMAGED
+                writer = Refusal.DAMAGED
             elif (extent := topic.written(partition)).cluster != self.port.cluster:
-                refusal = Refusal.ELSEWHERE
+                writer = Refusal.ELSEWHERE
             else:
-                refusal = Refusal.CROSSING if topic.withheld(partition) else extent
-            self._room.keep(self._writers, topic.name, key, refusal)
-        return refusal
+                writer = Refusal.CROSSING if topic.withheld(partition) else extent
+            self._room.keep(self._writers, topic.name, key, writer)
+        return writer
 
-    def newest_extent(self, name: bytes, partition: int) -> NewestExtent | None:
+    def open_extent(self, name: bytes, partition: int) -> OpenExtent | None:
         """Where the newest records of a mapped topic are read; None if all of its extents have to be examined."""
         key = (name, partition)
-        extent = self._newest.get(key)
-        if extent is not None or key in self._newest:
-            return extent
+        found = self._open.get(key)
+        if found is not None or key in self._open:
+            return found
         topic, here = self.topic(name).topic, self.here
-        extent = None if topic is None or here is None else newest(topic, key, here.cluster)
-        self._room.keep(self._newest, name, key, extent)
-        return extent
+        found = None if topic is None or here is None else open_extent_at(topic, key, here.cluster)
+        self._room.keep(self._open, name, key, found)
+        return found
 
     @property
     def reads_copies(self) -> bool:

@@ -124,10 +124,10 @@ class Session(ConnectionState):
             self.exchanges.worked(token, result)
         return self._decided()
 
-    def judged(self, reply: Reply, now: float) -> list[Command]:
-        """The result of a `Judge`."""
+    def verified(self, reply: Reply, now: float) -> list[Command]:
+        """The result of a `VerifyLogin`."""
         self.context.now = now
-        Login(self).judged(reply)
+        Login(self).verified(reply)
         return self._decided()
 
     def follow(self, snapshot: Snapshot, now: float) -> list[Command]:

@@ -50,8 +50,8 @@ class ConnectionState:
         return self.throttling.muted_until > self.context.now
 
     def look_again(self) -> None:
-        """Reports all further uses again. Flows are dropped so that requests on the fast path are looked at once
-        more."""
+        """Reports all further uses again. Cached decisions are dropped, so that requests on the fast path are looked
+        at once more."""
         self.seen_uses.look_again()
         self.fetching.look_again()
         self.decisions.forget()

@@ -99,7 +99,7 @@ class Throttling:
         return self._last
 
     def unlimited(self, request: Request, now: float) -> bool:
-        """True if the request uses no quota. Those that do are counted one by one, and leave no flow."""
+        """True if the request uses no quota. Those that do are counted one by one, and are not cached."""
         return self.charges(request, now) is None
 
     def enter(self, user: str) -> None:
@@ -138,10 +138,10 @@ class Throttling:
         if charges.produce.topics:
             of_topics = _written_bytes_by_topic(scan)
         size = request.end - request.start + request.missing - _INT.size
-        if wait_s := charges.produce.count(size, of_topics, now):
+        if wait_s := charges.produce.spend(size, of_topics, now):
             self._wait(request, wait_s, QuotaKind.PRODUCE, now)
 
-    def most_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
+    def max_bytes(self, request: Request, topics: Iterable[bytes], now: float) -> int | None:
         """Maximum bytes of the answer to a fetch of these topics; None: as many as it asks for."""
         charges = self.charges(request, now)
         if charges is None or charges.fetch is None:
@@ -150,8 +150,8 @@ class Throttling:
         return max(1, int(max_bytes)) if max_bytes < MAX_BYTES else None
 
     def cut_fetch(self, request: Request, topics: Iterable[bytes], now: float) -> None:
-        """Lowers the limit in the encoded fetch to `most_bytes`."""
-        max_bytes = self.most_bytes(request, topics, now)
+        """Lowers the limit in the encoded fetch to `max_bytes`."""
+        max_bytes = self.max_bytes(request, topics, now)
         if max_bytes is not None:
             at = request.body_at + _MAX_BYTES_AT
             if max_bytes < _INT.unpack_from(request.buf, at)[0]:
@@ -184,7 +184,7 @@ class Throttling:
                 counter = Counter[bytes]()
             if not request.charged:
                 of_topics = {pending.reads[0]: size} if fetch.topics and pending.reads else _NO_TOPICS
-                if wait_s := fetch.count(size, of_topics, now) if one_topic else fetch.owed_s(now):
+                if wait_s := fetch.spend(size, of_topics, now) if one_topic else fetch.owed_s(now):
                     self._wait(request, wait_s, QuotaKind.FETCH, now)
         if request.charged:
             return counter
@@ -202,7 +202,7 @@ class Throttling:
         """An answer whose bytes were counted by topic has gone. It is too late to put the throttle time into it."""
         charges = self.charges(request, now)
         if charges is not None and charges.fetch is not None:
-            self._wait(request, charges.fetch.count(size, of_topics, now), QuotaKind.FETCH, now)
+            self._wait(request, charges.fetch.spend(size, of_topics, now), QuotaKind.FETCH, now)
 
     def made(self, pending: Pending, ready: Ready, now: float) -> Ready:
         """Charges an answer that was made here, and puts the throttle time into it."""
@@ -214,7 +214,7 @@ class Throttling:
             request.charged = True
             if request.api_key == _FETCH and charges.fetch is not None and isinstance(pending, InFlight):
                 of_topics = _fetched_bytes_by_topic(request, ready.frame) if charges.fetch.topics else {}
-                self._wait(request, charges.fetch.count(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
+                self._wait(request, charges.fetch.spend(len(ready.frame), of_topics, now), QuotaKind.FETCH, now)
             self._pay(request, charges.request, now)
         if not request.throttle_ms:
             return ready
@@ -238,7 +238,7 @@ class Throttling:
         """Counts the time that was spent for this client since the last answer."""
         if charge is not None and self.unpaid_s:
             spent_s, self.unpaid_s = self.unpaid_s, 0.0
-            self._wait(request, charge.count(spent_s * 100, now), QuotaKind.REQUEST, now)
+            self._wait(request, charge.spend(spent_s * 100, now), QuotaKind.REQUEST, now)
 
     def _wait(self, request: Request, wait_s: float, kind: QuotaKind, now: float) -> None:
         """Reads nothing more from the client for this long."""

@@ -29,8 +29,8 @@ class TokenBuckets:
         """
         return max(self._full_at.get(name, now) - now, 0.0) - (burst - 1) * each_s
 
-    def take(self, name: Hashable, now: float, each_s: float, owed_s: float = math.inf) -> None:
-        """Take a token, also one that is not there yet.
+    def spend(self, name: Hashable, now: float, each_s: float, owed_s: float = math.inf) -> None:
+        """Spends a token, also one that is not there yet.
 
         :param owed_s: longest time until the bucket is full again.
         """

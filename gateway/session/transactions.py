@@ -21,7 +21,7 @@ from gateway.model.rights import Gate
 from gateway.session.context import SessionContext
 from gateway.session.exchange import ask_broker, is_long
 from gateway.session.handler import RequestHandler
-from gateway.session.pending import EndedTransaction, Exchange, OffloadStep, Passed, QueuedAnswer
+from gateway.session.pending import EndedTransaction, Exchange, ExchangeAnswer, OffloadStep, Passed
 from gateway.session.refusal import Refusal, refusal_frame
 from gateway.session.request import Message, Request
 from gateway.session.rights import Authorization, amended
@@ -314,13 +314,13 @@ class Transactional(RequestHandler):
             session.context.count_refused((refusal,))
             amend = None if self.gate is None else self.gate.amend
             refused = yield OffloadStep(partial(refusal_frame, request, self.message, refusal, amend))
-            return QueuedAnswer(refused, promises=False)
+            return ExchangeAnswer(refused, promises=False)
         if answered is None:
-            return QueuedAnswer(frame)
+            return ExchangeAnswer(frame)
         if not is_long(request, frame):
             answer = request.decode_answer(frame)
             answered(answer)
-            return QueuedAnswer(request.answer(answer))
+            return ExchangeAnswer(request.answer(answer))
         answer = yield OffloadStep(partial(request.decode_answer, frame))
         answered(answer)
-        return QueuedAnswer((yield OffloadStep(partial(request.answer, answer))))
+        return ExchangeAnswer((yield OffloadStep(partial(request.answer, answer))))

@@ -142,11 +142,11 @@ class Upstreams(dict[BrokerLane, Upstream]):
     :ivar unacknowledged: True if a request without an answer was sent.
     """
 
-    __slots__ = ("_context", "_damping", "unacknowledged")
+    __slots__ = ("_context", "_retry_backoff", "unacknowledged")
 
     def __init__(self, context: SessionContext, retry_backoff: RetryBackoff) -> None:
         super().__init__()
-        self._context, self._damping = context, retry_backoff
+        self._context, self._retry_backoff = context, retry_backoff
         self.unacknowledged = False
 
     def send(self, lane: BrokerLane, data: bytes | bytearray | memoryview) -> Upstream:
@@ -160,7 +160,7 @@ class Upstreams(dict[BrokerLane, Upstream]):
         """Sends a request to a broker, whose answer belongs to `pending`."""
         if lane.lane == 0:
             pending.lane = lane if pending.lane in (None, lane) else SEVERAL
-        self._damping.forwarded(pending.request.api_key)
+        self._retry_backoff.forwarded(pending.request.api_key)
         self.send(lane, data).queue.append(pending)
 
     def forward_each(self, pending: InFlight, frames: Mapping[BrokerLane, bytes | memoryview]) -> bool:

@@ -71,7 +71,7 @@ class UpstreamCluster:
         self._lanes = Lanes(self.dialling, client_id, limits, self._hung_up)
         self.hang_ups: Counter[int] = Counter()
         """Questions on which a broker closed the connection, by API key."""
-        self._damped = LogRateLimiter(burst=1)
+        self._log_rate_limiter = LogRateLimiter(burst=1)
         self._controller: int | None = None
         """From the last survey. Not part of the topology: KRaft brokers name any broker, each time another."""
         self._learnt: tuple[object, object] = (None, None)
@@ -214,7 +214,7 @@ class UpstreamCluster:
     def _hung_up(self, address: Address, hang_up: HangUp) -> None:
         self.hang_ups[hang_up.api_key] += 1
         api = ApiKey(hang_up.api_key).name
-        if self._damped.lets(api, clock.now()):
+        if self._log_rate_limiter.lets(api, clock.now()):
             text = "cluster %s: broker %s:%d closed the connection instead of answering %s; %d questions waited for it"
             _log.warning(text, self.name, *address, api, hang_up.bystanders)
 

@@ -18,7 +18,7 @@ from ha_core.wire.sasl import SecurityProfile
 
 _log = logging.getLogger(__name__)
 
-MOST_WAITING = 500
+MAX_WAITING = 500
 """Default without a setting: for a cluster that answers within 100 ms these are 5,000 questions per second."""
 
 
@@ -32,9 +32,9 @@ class Clusters:
         client_id: str,
         on_topology: Callable[[Topology], None] = lambda _: None,
         limits: WireLimits = DEFAULT_LIMITS,
-        most_waiting: Callable[[str], int] = lambda _: MOST_WAITING,
+        max_waiting: Callable[[str], int] = lambda _: MAX_WAITING,
     ) -> None:
-        """:param most_waiting: clients' questions that may wait for a cluster at once; those of one user, half as
+        """:param max_waiting: clients' questions that may wait for a cluster at once; those of one user, half as
         many."""
         self.topology = Topology()
         self.waiting: Counter[str] = Counter()
@@ -43,8 +43,8 @@ class Clusters:
         """Those of one user, by (cluster, user). A user without any is not in it."""
         self.turned_away: Counter[str] = Counter()
         """Questions refused for lack of room, by cluster."""
-        self._most_waiting = most_waiting
-        self._damped = LogRateLimiter(burst=1)
+        self._max_waiting = max_waiting
+        self._log_rate_limiter = LogRateLimiter(burst=1)
         self._profiles = profiles
         self._on_topology = on_topology
         self._connect = partial(UpstreamCluster, client_id=client_id, on_topology=self._changed, limits=limits)
@@ -150,7 +150,7 @@ class Clusters:
             upstream = self._cluster(cluster)
         except ClusterUnavailableError as error:
             return error
-        limit = self._most_waiting(cluster)
+        limit = self._max_waiting(cluster)
         own = 0 if user is None else self.waiting_of_user[cluster, user]
         if own >= limit - self.waiting[cluster]:
             return self._turned_away(cluster, limit, user, own)
@@ -177,7 +177,7 @@ class Clusters:
         else:
             room = f"as many as the room left for other users; raise queued_requests ({limit}) to let more wait"
             why = f"{own} questions of user {user!r} wait for it already, {room}"
-        if self._damped.lets(cluster if full else f"{cluster}, of one user", clock.now()):
+        if self._log_rate_limiter.lets(cluster if full else f"{cluster}, of one user", clock.now()):
             _log.warning("cluster %s: %s", cluster, why)
         return ClusterUnavailableError(cluster, why)
 

@@ -35,8 +35,8 @@ def test_a_file_has_the_platforms_types_within_its_bounds() -> None:
     }
     settings = parse(GOOD)
     assert settings.user_rate == {"*": 20, "alice": 200}
-    assert settings.most_queued("east", 500) == 50
-    assert settings.most_queued("west", 500) == 500
+    assert settings.max_queued("east", 500) == 50
+    assert settings.max_queued("west", 500) == 500
 
 
 def test_addresses_are_normalised() -> None:

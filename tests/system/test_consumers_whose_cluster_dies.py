@@ -18,7 +18,9 @@ from tests.system.conftest import bound_run
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/session/groups.py", "gateway/upstream", "ha_core/kafka/adoption.py"),
+    pytest.mark.long(
+        "gateway/session/groups.py", "gateway/session/group_offsets.py", "gateway/upstream", "ha_core/kafka/adoption.py"
+    ),
 ]
 KINDS = ("kafka-python", "java", "confluent")
 OUTAGE_S = 6.0

@@ -10,7 +10,10 @@ from stack.history.events import Delivered
 from tests.kit.progress import await_more, await_records
 from tests.kit.running import Run, bootstrap
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/session/groups.py", "ha_core/kafka/adoption.py")]
+pytestmark = [
+    pytest.mark.stack,
+    pytest.mark.long("gateway/session/groups.py", "gateway/session/group_offsets.py", "ha_core/kafka/adoption.py"),
+]
 
 
 def test_members_that_stop_right_after_a_switch_commit_and_leave_in_the_target(run: Run, name: str) -> None:

@@ -30,7 +30,12 @@ from tests.kit.waiting import until
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.long("ha_core/model/identity.py", "ha_core/plan/routing/resolve.py", "gateway/session/groups.py"),
+    pytest.mark.long(
+        "ha_core/model/identity.py",
+        "ha_core/plan/routing/resolve.py",
+        "gateway/session/groups.py",
+        "gateway/session/group_offsets.py",
+    ),
 ]
 USER = "orders-app"
 CLUSTERS = ("east", "west")

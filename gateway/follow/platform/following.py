@@ -124,13 +124,13 @@ class FollowingPlatform:
         """Waits until there is a state of each kind."""
         await self._ready.wait()
 
-    async def in_force(self, kind: str, changed_us: int, most_s: float) -> None:
-        """Waits until a change is in force, at most `most_s` seconds. Reading it here makes all gateways read it."""
+    async def in_force(self, kind: str, changed_us: int, max_s: float) -> None:
+        """Waits until a change is in force, at most `max_s` seconds. Reading it here makes all gateways read it."""
         cache = self._caches.get(kind)
         if cache is None:
             return
         cache.read_now()
-        await self._states.until(lambda: self._states_us.get(kind, 0) >= changed_us, most_s)
+        await self._states.until(lambda: self._states_us.get(kind, 0) >= changed_us, max_s)
 
     def close(self) -> None:
         for cache in list(self._caches.values()):

@@ -24,7 +24,7 @@ C = TypeVar("C")
 
 class Logins(Generic[C]):
     def __init__(self, limit: int, patience_s: float) -> None:
-        self._most, self._patience_s = limit, patience_s
+        self._limit, self._patience_s = limit, patience_s
         self._since: dict[C, float] = {}
         """In order of arrival."""
         self.gateways = 0
@@ -42,7 +42,7 @@ class Logins(Generic[C]):
 
     def room(self, now: float) -> tuple[bool, C | None]:
         """Whether one more is admitted, and the connection to end for it, if any."""
-        if len(self._since) < self._most + 2 * self.gateways:
+        if len(self._since) < self._limit + 2 * self.gateways:
             return True, None
         oldest = next(iter(self._since))
         return (True, oldest) if now - self._since[oldest] >= HURRY_S else (False, None)

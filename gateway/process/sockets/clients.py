@@ -46,16 +46,16 @@ class Clients:
         self.ended: Counter[str] = Counter()
         self.kept_bytes = 0
         """Bytes of answers that clients have not taken yet."""
-        self.most = config.limits.max_connections
-        self.most_leaving = 1 << 20
+        self.max_connections = config.limits.max_connections
+        self.max_leaving = 1 << 20
         """Limit of sockets of clients that have left and take their last answers."""
         self.brokers = BrokerConnections()
         self.logins = Logins[ClientConnection](config.limits.max_logins, config.limits.login_ms / 1000)
         self._shares = ConnectionShares()
-        self._damped = LogRateLimiter()
+        self._log_rate_limiter = LogRateLimiter()
         self.unauthenticated_reads = UnauthenticatedReads(loop)
         self.listeners = Listeners(
-            loop, self._has_room, lambda: self.unauthenticated_reads.busy, self._arrived, self._damped
+            loop, self._has_room, lambda: self.unauthenticated_reads.busy, self._arrived, self._log_rate_limiter
         )
         self._named_elsewhere = 2 * config.follows("users")
         """Users whom the platform may name: as with certificates."""
@@ -66,20 +66,22 @@ class Clients:
         if config.tls is not None:
             max_logins, patience_s = self._limits.max_handshakes, self._limits.handshake_ms / 1000
             server = config.tls.server
-            self.handshakes = Handshakes(loop, server, max_logins, patience_s, counts, self._damped, self._admit)
+            self.handshakes = Handshakes(
+                loop, server, max_logins, patience_s, counts, self._log_rate_limiter, self._admit
+            )
         self.lingering = LingeringClose(loop)
         self._idle = TimeSlicedSweep[ClientConnection](loop, self._end_idle)
 
     def fit_limits(self) -> None:
         """Lowers the limits to fit the process's limit of open files."""
-        limit, wanted = descriptors.raised(), self.most
-        self.most = min(wanted, descriptors.connections(limit))
-        self.brokers.limit, self.most_leaving = descriptors.divide(limit, self.most)
-        if self.most < wanted:
+        limit, wanted = descriptors.raised(), self.max_connections
+        self.max_connections = min(wanted, descriptors.connections(limit))
+        self.brokers.limit, self.max_leaving = descriptors.divide(limit, self.max_connections)
+        if self.max_connections < wanted:
             _log.warning(
                 "this process may open %d files, so %d clients are served at once and not limits.max_connections=%d; "
                 "raise its limit (ulimit -n, LimitNOFILE) to %d",
-                *(limit, self.most, wanted, descriptors.needed(wanted)),
+                *(limit, self.max_connections, wanted, descriptors.needed(wanted)),
             )
 
     def entered(self, connection: ClientConnection) -> None:
@@ -100,7 +102,7 @@ class Clients:
             del self._from[origin]
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
-        if not ordinary and self._damped.lets(f"closed connections, cause={cause.value}", clock.now()):
+        if not ordinary and self._log_rate_limiter.lets(f"closed connections, cause={cause.value}", clock.now()):
             user, port = connection.session.client.entry.user, connection.session.context.port
             fields = (cause.value, user, connection.address, port, detail)
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
@@ -139,7 +141,7 @@ class Clients:
 
     def say(self, kind: str, text: str) -> None:
         """Writes a rate-limited line, since one cause can write thousands; kinds are few."""
-        if self._damped.lets(kind, clock.now()):
+        if self._log_rate_limiter.lets(kind, clock.now()):
             _log.info("%s: %s", kind, text)
 
     async def sweep(self) -> None:
@@ -151,7 +153,7 @@ class Clients:
                 self.handshakes.sweep()
             for connection in self.logins.overdue(now):
                 connection.end(Cause.NOT_AUTHENTICATED, f"no login within {self._limits.login_ms} ms")
-            for kind, count in self._damped.left_out(now):
+            for kind, count in self._log_rate_limiter.left_out(now):
                 _log.info("%s: %d more lines of this kind were left out", kind, count)
             self._idle.visit_all(self.open)
 
@@ -168,7 +170,7 @@ class Clients:
         # Users that an issuer, certificates or the platform name cannot be counted: they are taken for several.
         users = len(self._auth.users) + self._auth.anonymous + 2 * (self._auth.oauth is not None)
         users += self._certified + self._named_elsewhere
-        return share(self.most, users) if configured is None else configured
+        return share(self.max_connections, users) if configured is None else configured
 
     def _has_room(self) -> bool:
         if self.handshakes is not None and not self.handshakes.has_room():
@@ -180,14 +182,15 @@ class Clients:
 
     def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
         shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
-        if len(self.open) + shaking_hands >= self.most:
-            self._turn_away(sock, "max_connections", self.most, host)
+        if len(self.open) + shaking_hands >= self.max_connections:
+            self._turn_away(sock, "max_connections", self.max_connections, host)
             return
         if self._has_its_share(host):
             self._turn_away(sock, "max_connections_per_address", self._limits.max_connections_per_address, host)
             return
         # The oldest leave first. At a stop all clients leave at once, and none arrives.
-        while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= self.most + self.most_leaving:
+        limit = self.max_connections + self.max_leaving
+        while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= limit:
             self.lingering.end_oldest()
         self.accepted += 1
         client = Arrived(sock, place, host)

@@ -397,8 +397,8 @@ class ClientConnection:
     def worked(self, token: Hashable, result: Any) -> None:
         self._feed(self.session.worked, token, result)
 
-    def judged(self, reply: Reply) -> None:
-        self._feed(self.session.judged, reply)
+    def verified(self, reply: Reply) -> None:
+        self._feed(self.session.verified, reply)
         self._look_who()
 
     def lease_is_back(self) -> None:

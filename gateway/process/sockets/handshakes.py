@@ -77,12 +77,12 @@ class Handshakes:
         max_at_once: int,
         patience_s: float,
         counts: Counts,
-        damped: LogRateLimiter,
+        log_rate_limiter: LogRateLimiter,
         done: Callable[[Arrived], None],
     ) -> None:
         """:param max_at_once: at once; :param patience_s: how long each may take."""
         self._loop, self._tls, self._counts = loop, tls, counts
-        self._damped, self._done = damped, done
+        self._log_rate_limiter, self._done = log_rate_limiter, done
         self._logins = Logins[_Handshake](max_at_once, patience_s)
         self._due: deque[_Handshake] = deque()
         self._open: set[_Handshake] = set()
@@ -176,7 +176,12 @@ class Handshakes:
             self._give_up(handshake, "failed", "the client's certificate has expired")
             return
         user = user_of(self._tls.rules, certificate)
-        if certificate and user is None and self._tls.rules and self._damped.lets("certificates", clock.now()):
+        if (
+            certificate
+            and user is None
+            and self._tls.rules
+            and self._log_rate_limiter.lets("certificates", clock.now())
+        ):
             subject = distinguished_name(certificate.get("subject", ()))  # type: ignore[arg-type]
             _log.info("no rule of tls.principal_rules has a user for %r, from %s", subject[:200], handshake.client.host)
         self._counts.handshakes["done"] += 1
@@ -185,7 +190,7 @@ class Handshakes:
 
     def _give_up(self, handshake: _Handshake, outcome: str, why: str) -> None:
         self._counts.handshakes[outcome] += 1
-        if self._damped.lets(f"TLS handshakes, outcome={outcome}", clock.now()):
+        if self._log_rate_limiter.lets(f"TLS handshakes, outcome={outcome}", clock.now()):
             _log.info("no TLS with a client: address=%s port=%s %s", handshake.client.host, handshake.client.place, why)
         self._forget(handshake)
         handshake.sock.close()

@@ -31,12 +31,13 @@ class Listeners:
         has_room: Callable[[], bool],
         busy: Callable[[], bool],
         arrived: Callable[[socket.socket, Port, str], None],
-        damped: LogRateLimiter,
+        log_rate_limiter: LogRateLimiter,
     ) -> None:
         """:param busy: whether this turn of the loop has accepted enough, and has other work left.
         :param arrived: called with socket, listener and the client's address.
         """
-        self._loop, self._has_room, self._busy, self._arrived, self._damped = loop, has_room, busy, arrived, damped
+        self._loop, self._has_room, self._busy, self._arrived = loop, has_room, busy, arrived
+        self._log_rate_limiter = log_rate_limiter
         self._open: dict[socket.socket, Port] = {}
         self._resuming: asyncio.TimerHandle | None = None
 
@@ -85,7 +86,7 @@ class Listeners:
                 if error.errno == errno.EINVAL:
                     self._sent_away(listener)
                     return
-                if self._damped.lets("accept", time.monotonic()):
+                if self._log_rate_limiter.lets("accept", time.monotonic()):
                     _log.warning("no connection is accepted at the moment: %s", error)
                 if error.errno in EXHAUSTED:
                     self._pause(EXHAUSTED_PAUSE_S)

@@ -59,9 +59,10 @@ def requests(session: ConnectionState, buf: bytearray, end: int, now: float) -> 
             break
         if found is None or not _pass(session, found, size, correlation_id, frame_end - end, now):
             break
-        if (change := found[3]) is not None:
+        decision, _, _, change = found
+        if change is not None:
             change.write(buf)
-        rack_at, rack_bytes = found[0].rack
+        rack_at, rack_bytes = decision.rack
         if rack_bytes:
             buf[frame_end - rack_at : frame_end - rack_at + rack_bytes] = b"-" * rack_bytes
         if frame_end >= end:
@@ -102,7 +103,7 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
 
 _Found = tuple[CachedDecision, tuple[bytes, ...], FetchSession | None, RequestPatch | None]
 """The decision for a request, the topics that it names, the fetch session that it belongs to or begins, and its
-patch."""
+patch. It is no named tuple: to make one takes each request 0.2 µs more."""
 
 
 def _like_produce(

@@ -73,12 +73,12 @@ def patch(
             continue
         at = first_at
         for partition, offset in entry.read(buf, first_at, partitions):
-            newest_extent = routes.newest_extent(topic, partition)
-            if newest_extent is None or offset < newest_extent.since or (gaps and (text(topic), partition) in gaps):
+            open_extent = routes.open_extent(topic, partition)
+            if open_extent is None or offset < open_extent.since or (gaps and (text(topic), partition) in gaps):
                 return None
-            offsets.append((at, min(offset - newest_extent.shift.delta, MAX_OFFSET)))
+            offsets.append((at, min(offset - open_extent.shift.delta, MAX_OFFSET)))
             if session is None:
-                shifts[newest_extent.key] = newest_extent.shift
+                shifts[open_extent.key] = open_extent.shift
             at += entry.bytes
     if session is not None:
         return PatchedFetch(body_at, version, session.topics, offsets, session, session)
@@ -102,11 +102,11 @@ def patch_one(
     """
     topic = topics[0]
     partition, offset = _ENTRIES[version].read_one(buf, at)
-    newest_extent = routes.newest_extent(topic, partition)
-    if newest_extent is None or offset < newest_extent.since or (gaps and (text(topic), partition) in gaps):
+    open_extent = routes.open_extent(topic, partition)
+    if open_extent is None or offset < open_extent.since or (gaps and (text(topic), partition) in gaps):
         return None
-    offset -= newest_extent.shift.delta
+    offset -= open_extent.shift.delta
     offsets = ((at, offset if offset < MAX_OFFSET else MAX_OFFSET),)
     if session is not None:
         return PatchedFetch(body_at, version, session.topics, offsets, session, session)
-    return PatchedFetch(body_at, version, topics, offsets, {newest_extent.key: newest_extent.shift}, None)
+    return PatchedFetch(body_at, version, topics, offsets, {open_extent.key: open_extent.shift}, None)

@@ -54,7 +54,7 @@ class Settled(NamedTuple):
         return upstream_id(producer_id, writer_epoch)
 
 
-class Goes(NamedTuple):
+class BatchPatch(NamedTuple):
     """Patch of one batch.
 
     :ivar producer_id: its producer id in the broker's cluster.
@@ -73,13 +73,13 @@ class Goes(NamedTuple):
             rewrite_producer_id(buf, self.batch.at, self.producer_id)
 
 
-class GoTogether(NamedTuple):
+class BatchesPatch(NamedTuple):
     """Patch of batches to several partitions, in one request to one topic."""
 
     name: bytes
     answer_template: ProduceAnswerTemplate | None
     each: Mapping[int, tuple[Settled, Batch, int]]
-    """By partition, as in `Goes`."""
+    """By partition, as in `BatchPatch`."""
 
     def pending(self, request: Request) -> Shifted:
         shifts: dict[Key, int] = {}
@@ -111,7 +111,7 @@ class SettledTopic:
         shared: Shared,
         order: ProducerOrder,
         now: float,
-    ) -> Goes | GoTogether | None:
+    ) -> BatchPatch | BatchesPatch | None:
         """The patch for the batches of all these partitions; bytes before `end` have come. None: they have to be
         judged."""
         each: dict[int, tuple[Settled, Batch, int]] = {}
@@ -130,9 +130,9 @@ class SettledTopic:
             if producer_id is None:
                 return None
             if alone:
-                return Goes(settled, batch, producer_id)
+                return BatchPatch(settled, batch, producer_id)
             each[partition] = settled, batch, producer_id
-        return GoTogether(self._name, self.answer_template, each)
+        return BatchesPatch(self._name, self.answer_template, each)
 
     def _find(self, partition: int, room: CacheBudget) -> Settled | None:
         routes, name = self._routes, self._name

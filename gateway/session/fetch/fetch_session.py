@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from gateway.session.request import Message, text
-from gateway.session.routes import Routes, newest
+from gateway.session.routes import Routes, open_extent_at
 from ha_core.model import Topic, View
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire import ErrorCode, RemoteProtocolError
@@ -95,17 +95,17 @@ class FetchSession:
         if topic is None:
             if name in self._maps or len(name) > MAX_NAME_BYTES:
                 return None
-            newest_extent = None
+            extent = None
         elif self.routes is not None:
-            newest_extent = self.routes.newest_extent(name, partition)
+            extent = self.routes.open_extent(name, partition)
         else:
-            newest_extent = newest(topic, key, self._cluster)
-        if newest_extent is None:
+            extent = open_extent_at(topic, key, self._cluster)
+        if extent is None:
             raise RemoteProtocolError(f"a fetch session's answer names {text(name)}-{partition}, which is not in it")
-        return newest_extent.shift
+        return extent.shift
 
 
-def no_records(in_session: bool) -> Message:
+def empty_answer(in_session: bool) -> Message:
     """The answer to a fetch after which the client fetches anew.
 
     :param in_session: True if the fetch belongs to a fetch session, which ends.

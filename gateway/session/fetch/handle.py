@@ -8,11 +8,11 @@ from gateway.session.client import SessionClient
 from gateway.session.commands import BrokerLane, FindLeaders, Refresh
 from gateway.session.fast.cached_decision import CachedDecision
 from gateway.session.fast.fetch_patch import PatchedFetch, patch
-from gateway.session.fetch.fetch_session import FetchSession, Gap, no_records
+from gateway.session.fetch.fetch_session import FetchSession, Gap, empty_answer
 from gateway.session.fetch.long import LongFetch
 from gateway.session.fetch.plan import FetchPlan, merge, stands
 from gateway.session.handler import RequestHandler
-from gateway.session.pending import Exchange, Frames, OffloadStep, Passed, Patched, QueuedAnswer, Send
+from gateway.session.pending import Exchange, ExchangeAnswer, Frames, OffloadStep, Passed, Patched, Send
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, NeedsPreparingError, Request
 from gateway.session.rights import Authorization
@@ -96,7 +96,7 @@ class FetchRequest(RequestHandler):
     def _end_session(self) -> None:
         """Makes the client send all its partitions."""
         self.session.fetching.leave_session()
-        self.session.in_flight.reply(self.request, no_records(in_session=True))
+        self.session.in_flight.reply(self.request, empty_answer(in_session=True))
 
     def _pass(self, scan: FetchScan, topics: list[bytes]) -> None:
         session, request = self.session, self.request
@@ -160,7 +160,7 @@ class FetchRequest(RequestHandler):
         asked: list[bytes] = []
         if session.throttling.quotas is not None:
             asked = [topic["topic"].encode() for topic in message["topics"]]
-        if (max_bytes := session.throttling.most_bytes(request, asked, context.now)) is not None:
+        if (max_bytes := session.throttling.max_bytes(request, asked, context.now)) is not None:
             message["max_bytes"] = min(message["max_bytes"], max_bytes)
         if plan.refused:
             if long is None:
@@ -245,12 +245,12 @@ class FetchRequest(RequestHandler):
         parts, examined_lanes, wait_ms = plan.parts, frozenset(plan.examined_lanes), message["max_wait_ms"]
         wait_s = wait_ms / 1000
         longest_ms = int(1000 * self._look_for_leaders(plan))
-        most_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
+        max_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
         hurry = bool(plan.refused) or (not plan.both and len(parts) > len(examined_lanes) > 0)
         # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
         bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
         partition_bytes = min(max(message["max_bytes"] // len(parts), 1), bound)
-        waits = {lane: 0 if hurry and lane not in examined_lanes else most_wait_ms for lane in parts}
+        waits = {lane: 0 if hurry and lane not in examined_lanes else max_wait_ms for lane in parts}
         long = request.prepared is not None
         write = partial(_parts, request, message, plan, waits, partition_bytes)
         frames = (yield OffloadStep(write)) if long else write()
@@ -273,7 +273,7 @@ class FetchRequest(RequestHandler):
             context.emit(Refresh())
         again = bool(stale or plan.gone or plan.doubted)
         delay_s = STALE_DELAY_S if again else min(wait_s, MAX_DELAY_S) if plan.undecided else 0.0
-        return QueuedAnswer(
+        return ExchangeAnswer(
             (yield OffloadStep(partial(request.answer, merged))) if long else request.answer(merged), delay_s
         )
 
@@ -298,7 +298,7 @@ class FetchRequest(RequestHandler):
 
     # -- log start of an extent whose first records are gone -----------------------------------------------------------
     # Readers that come from an older extent continue there. Retention by size keeps all of a closed log, and removes
-    # the first records of the live one: OFFSET_OUT_OF_RANGE would send a reader to the earliest offset, the old log's
+    # the first records of the open one: OFFSET_OUT_OF_RANGE would send a reader to the earliest offset, the old log's
     # start.
 
     def _log_starts(self, plan: FetchPlan, lane: BrokerLane, question: Request) -> Exchange:

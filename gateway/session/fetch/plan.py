@@ -1,6 +1,6 @@
 """Fetch requests that need a plan: offsets are translated, and old records read from the cluster that holds them.
 
-A partition is read at one place per request: its live extent (streamed, patched on the way) or a closed one (gathered,
+A partition is read at one place per request: its open extent (streamed, patched on the way) or a closed one (gathered,
 cut off at the extent's end). A place that cannot be reached is answered empty: the client waits, no record is skipped.
 The brokers' answers are merged into one, in client offsets.
 
@@ -130,7 +130,7 @@ class FetchPlan:
             self.parts.setdefault(lane, {}).setdefault(key[0], []).append(entry)
 
     def _refuse(self, key: Partition, refusal: Refusal) -> None:
-        self.local[key] = no_records(key[1], refusal.code(APIS[ApiKey.FETCH]))
+        self.local[key] = empty_partition(key[1], refusal.code(APIS[ApiKey.FETCH]))
         self.refused[key] = refusal
 
     def _place(
@@ -161,7 +161,7 @@ class FetchPlan:
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
             # No record is there yet, and a higher cut may come: a read that waited there would get the first records
             # above that cut at wrong offsets. The end of the log below the cut is not known either.
-            self.local[key] = no_records(partition)
+            self.local[key] = empty_partition(partition)
             self.undecided_cut = True
             return
         here = routes.here if routes.here is not None and extent.cluster == routes.here.cluster else None
@@ -169,7 +169,7 @@ class FetchPlan:
         lane = routes.leader(extent.cluster, *key) if hidden or here is None else here
         if lane is None:
             if hidden:
-                self.local[key] = no_records_of(key, extent)
+                self.local[key] = empty_partition_of(key, extent)
                 self.leaderless.setdefault(extent.cluster, set()).add(key[0])
             else:
                 # METADATA names the cluster, and asks it first.
@@ -204,7 +204,7 @@ class FetchPlan:
         elif found is None or not (copy.level or routes.leader(within.cluster, *key) is None):
             return False
         else:
-            self.local[key] = no_records(key[1], high_watermark=found.end)
+            self.local[key] = empty_partition(key[1], high_watermark=found.end)
         return True
 
     @property
@@ -216,14 +216,14 @@ class FetchPlan:
         )
 
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
-        """Shifts for the streaming patch of an answer that reads only live extents."""
+        """Shifts for the streaming patch of an answer that reads only open extents."""
         return {
             (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.only)
             for (name, partition), read in self.reads.items()
         }
 
 
-def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark: int = -1) -> Message:
+def empty_partition(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark: int = -1) -> Message:
     """One partition of a fetch answer without records."""
     return {
         "partition_index": partition,
@@ -237,9 +237,9 @@ def no_records(partition: int, error: ErrorCode = ErrorCode.NONE, high_watermark
     }
 
 
-def no_records_of(key: Partition, extent: Extent | None) -> Message:
+def empty_partition_of(key: Partition, extent: Extent | None) -> Message:
     """An empty partition whose cluster was not asked or did not answer."""
-    return no_records(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
+    return empty_partition(key[1], high_watermark=-1 if extent is None or extent.end is None else extent.end)
 
 
 def stands(view: View, key: Partition, extent: Extent) -> bool:
@@ -320,7 +320,7 @@ def merge(
     topics: dict[str, list[Message]] = {}
     for key in plan.order:
         read = plan.reads.get(key)
-        entry = entries.get(key) or no_records_of(key, read.extent if read else None)
+        entry = entries.get(key) or empty_partition_of(key, read.extent if read else None)
         topics.setdefault(key[0], []).append(entry)
     return {
         "throttle_time_ms": throttle_ms,

@@ -7,9 +7,9 @@ from gateway.session.fast.produce_patch import SettledTopic
 from gateway.session.handler import RequestHandler
 from gateway.session.pending import (
     Exchange,
+    ExchangeAnswer,
     InFlight,
     Passed,
-    QueuedAnswer,
     Send,
     Shifted,
 )
@@ -222,4 +222,4 @@ def _scan(request: Request) -> ProduceScan | None:
 def _written(judgement: ProduceJudgement) -> Exchange:
     lane = judgement.session.context.broker
     frame = (yield Send({lane: judgement.frame()}))[lane]
-    return QueuedAnswer(judgement.request.answer(judgement.merged(frame)))
+    return ExchangeAnswer(judgement.request.answer(judgement.merged(frame)))

@@ -13,8 +13,8 @@ from gateway.session.commands import Cause
 from gateway.session.handler import RequestHandler
 from gateway.session.pending import (
     Exchange,
+    ExchangeAnswer,
     OffloadStep,
-    QueuedAnswer,
     Send,
     StandInLine,
     WaitForState,
@@ -174,9 +174,9 @@ class LongProduceRequest(RequestHandler):
         if long.acks == 0:
             if self._failed:
                 session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-            return QueuedAnswer(b"", hold_s, promises=self._written)
+            return ExchangeAnswer(b"", hold_s, promises=self._written)
         frame = yield OffloadStep(partial(_frame, self.request, self._said, self._throttle_time_ms))
-        return QueuedAnswer(frame, hold_s, promises=self._written)
+        return ExchangeAnswer(frame, hold_s, promises=self._written)
 
     def _handle_part(
         self, part: ProducePart

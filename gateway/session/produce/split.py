@@ -17,7 +17,7 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from gateway.session.commands import BrokerLane, Cause, Refresh
-from gateway.session.pending import Exchange, OffloadStep, QueuedAnswer, Send, StandInLine, WaitForState
+from gateway.session.pending import Exchange, ExchangeAnswer, OffloadStep, Send, StandInLine, WaitForState
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET
 from gateway.session.produce.judgement import LOGGED, Batches, ProduceJudgement, acknowledged, entries
 from gateway.session.produce.producer_order import Dispatch, Key
@@ -139,7 +139,7 @@ def split(judgement: ProduceJudgement, scan: ProduceScan, crossing: Mapping[Key,
     )
     if scan.acks == 0 and any(entry["error_code"] for _, entry in entries(answer)):
         session.intake.leave(Cause.REFUSED_WITHOUT_ANSWER, "produce with acks=0 was refused")
-    return QueuedAnswer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
+    return ExchangeAnswer(b"" if scan.acks == 0 else request.answer(answer), promises=bool(acknowledged(answer)))
 
 
 def decided_by(now: float, timeout_ms: int) -> float:

@@ -132,12 +132,12 @@ def test_clients_that_do_not_log_in_make_room_for_others() -> None:
 
 
 def test_suppressed_log_lines_are_counted_by_kind() -> None:
-    damped = LogRateLimiter(burst=3, per_s=10.0)
-    assert [damped.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
-    assert damped.lets("b", 104.0)
-    assert list(damped.left_out(105.0)) == []
-    assert list(damped.left_out(110.0)) == [("a", 2)]
-    assert damped.lets("a", 110.1)
+    log_rate_limiter = LogRateLimiter(burst=3, per_s=10.0)
+    assert [log_rate_limiter.lets("a", 100.0 + n) for n in range(5)] == [True, True, True, False, False]
+    assert log_rate_limiter.lets("b", 104.0)
+    assert list(log_rate_limiter.left_out(105.0)) == []
+    assert list(log_rate_limiter.left_out(110.0)) == [("a", 2)]
+    assert log_rate_limiter.lets("a", 110.1)
 
 
 def test_a_client_takes_two_descriptors_and_the_gateway_needs_some_itself() -> None:
@@ -172,8 +172,8 @@ async def test_a_gateway_fits_its_limits_and_ends_clients_that_do_not_log_in(
                 await asyncio.sleep(0.05)
         # Then its connection is ended, and the limit fits the process
         assert gateway.clients.ended == {"not_authenticated": 1}
-        assert gateway.clients.most == 384
-        assert (gateway.clients.brokers.limit, gateway.clients.most_leaving) == (96, 32)
+        assert gateway.clients.max_connections == 384
+        assert (gateway.clients.brokers.limit, gateway.clients.max_leaving) == (96, 32)
         assert any("may open 1024 files, so 384 clients are served" in text for text in caplog.messages)
         writer.close()
 

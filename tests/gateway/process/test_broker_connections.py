@@ -142,7 +142,7 @@ async def test_a_client_that_leaves_gives_its_further_connections_back(host: Loo
 async def test_clients_that_have_left_make_room_for_those_that_come(tmp_path: Path) -> None:
     # Given a gateway whose descriptors are all in use, some by clients that take their last answers
     async with lone_gateway(tmp_path, limits={"max_connections": 2}) as gateway:
-        gateway.clients.most_leaving = 1
+        gateway.clients.max_leaving = 1
         pairs = [socket.socketpair() for _ in range(3)]
         for ours, _ in pairs:
             ours.setblocking(False)

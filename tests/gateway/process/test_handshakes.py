@@ -181,7 +181,7 @@ async def test_a_session_is_not_resumed_after_its_certificate_has_expired(
 async def test_an_unfinished_handshake_ends_in_time_and_makes_room_before_that(
     tmp_path: Path, said: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with tls_port(tmp_path, most=2) as port:
+    with tls_port(tmp_path, limit=2) as port:
         now = [100.0]
         monkeypatch.setattr("gateway.runtime.clock.now", lambda: now[0])
         # Given as many as may shake hands at once, of which one has sent half of its first message, and one nothing

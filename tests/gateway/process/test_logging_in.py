@@ -102,15 +102,15 @@ IN_THE_OPEN = {"old": "in the open"}
 MIXED = IN_THE_OPEN | entry("alice", PASSWORD, 4096)
 
 
-@pytest.mark.parametrize(("users", "judged"), [(IN_THE_OPEN, False), (MIXED, True)])
+@pytest.mark.parametrize(("users", "verified"), [(IN_THE_OPEN, False), (MIXED, True)])
 async def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists(
-    users: Mapping[str, Any], judged: bool, tmp_path: Path
+    users: Mapping[str, Any], verified: bool, tmp_path: Path
 ) -> None:
     async with running(tmp_path, users, failed_delay_ms=0) as gateway:
         # Given logins that keep all threads that verify passwords busy
         halt = Event()
         for _ in range(THREADS):
-            gateway.judges.pool.submit(halt.wait)
+            gateway.logins.pool.submit(halt.wait)
         # When a user who exists, and one who does not, come with a wrong password
         accounts = [SecurityProfile("PLAIN", user, "a guess") for user in ("old", "nobody")]
         tries = [asyncio.create_task(asyncio.to_thread(connect, gateway, account)) for account in accounts]
@@ -119,7 +119,7 @@ async def test_under_load_a_wrong_password_does_not_show_whether_the_user_exists
         halt.set()
         outcomes = await asyncio.gather(*tries, return_exceptions=True)
         # Then both are refused at once, or both wait for their turn
-        assert len(waiting) == (len(tries) if judged else 0)
+        assert len(waiting) == (len(tries) if verified else 0)
         assert [type(one) for one in outcomes] == [AuthenticationRefusedError] * len(tries)
 
 

@@ -15,12 +15,12 @@ from ha_core.wire.sasl_steps import LoginVerdict, Plain, Reply
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere threads have the priority of their process")
 async def test_the_loop_has_a_processor_before_the_threads_that_try_passwords() -> None:
-    judges = LoginVerification(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
+    logins = LoginVerification(asyncio.get_running_loop(), KnownAccounts(lambda _: None, Phantoms(b"s" * 16, 4096)))
     loops = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-    theirs = judges.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
+    theirs = logins.pool.submit(lambda: os.getpriority(os.PRIO_PROCESS, threading.get_native_id())).result()
     assert theirs > loops
     assert os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) == loops
-    judges.close()
+    logins.close()
 
 
 class Waiting:
@@ -31,7 +31,7 @@ class Waiting:
         self.told: Reply | None = None
         self.done = asyncio.Event()
 
-    def judged(self, reply: Reply) -> None:
+    def verified(self, reply: Reply) -> None:
         self.told = reply
         self._order.append(self.name)
         self.done.set()
@@ -61,14 +61,14 @@ async def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting
 ) -> None:
     monkeypatch.setattr(driver, "THREADS", 1)
     accounts, order = SlowAccounts(), list[str]()
-    judges = LoginVerification(asyncio.get_running_loop(), accounts)
+    logins = LoginVerification(asyncio.get_running_loop(), accounts)
     # Given many claims from one address, and then one from another
     storm = [Waiting(f"storm-{n}", order) for n in range(100)]
     for waiting in storm:
-        judges.ask(waiting, CLAIM, "10.0.0.1")
+        logins.ask(waiting, CLAIM, "10.0.0.1")
     late = Waiting("late", order)
-    judges.ask(late, CLAIM, "10.0.0.2")
-    assert judges.waiting == 101
+    logins.ask(late, CLAIM, "10.0.0.2")
+    assert logins.waiting == 101
     # When they are judged
     accounts.go_on.set()
     await late.done.wait()
@@ -77,7 +77,7 @@ async def test_a_storm_of_claims_from_one_address_keeps_no_other_address_waiting
     for waiting in storm:
         await waiting.done.wait()
     assert sorted(order) == sorted(["late", *(one.name for one in storm)])
-    judges.close()
+    logins.close()
 
 
 async def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its_newest(
@@ -86,20 +86,20 @@ async def test_when_the_queue_is_full_the_address_with_the_most_claims_loses_its
     monkeypatch.setattr(driver, "THREADS", 1)
     monkeypatch.setattr(driver, "MAX_WAITING", 10)
     accounts, order = SlowAccounts(), list[str]()
-    judges = LoginVerification(asyncio.get_running_loop(), accounts)
+    logins = LoginVerification(asyncio.get_running_loop(), accounts)
     storm = [Waiting(f"storm-{n}", order) for n in range(15)]
     for waiting in storm:
-        judges.ask(waiting, CLAIM, "10.0.0.1")
+        logins.ask(waiting, CLAIM, "10.0.0.1")
     others = [Waiting(f"other-{n}", order) for n in range(3)]
     for waiting in others:
-        judges.ask(waiting, CLAIM, "10.0.0.2")
+        logins.ask(waiting, CLAIM, "10.0.0.2")
     await asyncio.sleep(0)
     # Then those above the bound, and as many of the storm as others came, have to try again
     assert [one.name for one in storm if one.unsure] == [f"storm-{n}" for n in range(7, 15)]
-    assert judges.waiting == 10
+    assert logins.waiting == 10
     accounts.go_on.set()
     for waiting in (*storm, *others):
         await waiting.done.wait()
-    assert judges.waiting == 0
+    assert logins.waiting == 0
     assert not any(one.unsure for one in others)
-    judges.close()
+    logins.close()

@@ -112,7 +112,7 @@ async def test_the_audit_log_has_the_begin_and_the_end_of_throttling(
         charges = following.meters.charges(Quotas({ALICE: BYTES}), Identity("alice", "app"), clock.now())
         assert charges is not None
         assert charges.produce is not None
-        assert charges.produce.count(10_100, {}, clock.now()) > 0
+        assert charges.produce.spend(10_100, {}, clock.now()) > 0
         # Then a line says so, and another one that it is over
         await until(lambda: len(caplog.records) == 2)
     keeping.cancel()
@@ -137,7 +137,7 @@ async def test_gateways_exchange_use_and_share_a_quota() -> None:
             charges = meters.charges(quotas, identity, clock.now())
             assert charges is not None
             assert charges.produce is not None
-            charges.produce.count(5_000 * (number + 1), {}, clock.now())
+            charges.produce.spend(5_000 * (number + 1), {}, clock.now())
             await sharing.look()
         await asyncio.sleep(0.05)
     # Then both have come to the same shares, and the larger one has more
@@ -170,7 +170,7 @@ async def test_client_ids_of_the_greatest_length_do_not_end_the_sharing_of_quota
         charges = meters.charges(quotas, identity, clock.now())
         assert charges is not None
         assert charges.produce is not None
-        charges.produce.count(size, {}, clock.now())
+        charges.produce.spend(size, {}, clock.now())
 
     uses(Identity("alice", "app"), 100)
     await sharing.look()
@@ -216,7 +216,7 @@ class Shared:
         charges = self._meters[gateway].charges(self._quotas, Identity(user, instance), self.now)
         assert charges is not None
         assert charges.produce is not None
-        return charges.produce.count(size, {}, self.now)
+        return charges.produce.spend(size, {}, self.now)
 
     async def round(self, *still: int) -> None:
         """:param still: gateways that stand still."""

@@ -33,7 +33,7 @@ class TlsPort:
         folder: Path,
         certificates: Certificates = Certificates.NONE,
         rules: tuple[str, ...] = (RULE,),
-        most: int = 100,
+        limit: int = 100,
         patience_s: float = 30.0,
     ) -> None:
         self.authority = Authority(folder / "authority")
@@ -43,7 +43,7 @@ class TlsPort:
         self.counts, self.came = Counts(), list[Arrived]()
         self.loop = asyncio.get_running_loop()
         self.handshakes = Handshakes(
-            self.loop, server, most, patience_s, self.counts, LogRateLimiter(), self.came.append
+            self.loop, server, limit, patience_s, self.counts, LogRateLimiter(), self.came.append
         )
         self._listener = socket.create_server((HOST, 0), backlog=1024)
         self.address = self._listener.getsockname()

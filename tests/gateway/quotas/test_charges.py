@@ -17,7 +17,7 @@ def use(meters: Meters, user: str, instance: str, size: int) -> float:
     found = meters.charges(LIMITED, Identity(user, instance), NOW)
     assert found is not None
     assert found.produce is not None
-    return found.produce.count(size, {}, NOW)
+    return found.produce.spend(size, {}, NOW)
 
 
 def test_a_user_who_makes_up_client_ids_evicts_only_its_own_meters(monkeypatch: pytest.MonkeyPatch) -> None:

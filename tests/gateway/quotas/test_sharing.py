@@ -71,7 +71,7 @@ class World:
         charges = self.meters[name].charges(QUOTAS, Identity("alice", "app"), self.now)
         assert charges is not None
         assert charges.produce is not None
-        wait_s = charges.produce.count(SIZE, {}, self.now)
+        wait_s = charges.produce.spend(SIZE, {}, self.now)
         self.used[name] += SIZE
         self.waits[name].append(wait_s)
         return wait_s

@@ -15,10 +15,10 @@ from gateway.session.commands import (
     Close,
     Command,
     Compose,
-    Judge,
     OffloadWork,
     ToClient,
     ToUpstream,
+    VerifyLogin,
     Wake,
 )
 from gateway.session.discovery_rates import DiscoveryRates
@@ -307,13 +307,13 @@ class Talk:
         else:
             self.take(self.session.worked(command.token, done, self.now))
 
-    def judge(self) -> None:
+    def verify_login(self) -> None:
         """Checks a claim, and passes the result to the session."""
-        (asked,) = [command for command in self.others if isinstance(command, Judge)]
+        (asked,) = [command for command in self.others if isinstance(command, VerifyLogin)]
         self.others.remove(asked)
         assert isinstance(self.accounts, KnownAccounts)
         assert isinstance(asked.question, Plain | Bearer)
-        self.take(self.session.judged(self.accounts.find_out(asked.question), self.now))
+        self.take(self.session.verified(self.accounts.find_out(asked.question), self.now))
 
     def take(self, commands: list[Command]) -> None:
         for command in commands:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from gateway.model.topology import Topology
-from gateway.session.commands import Cause, Judge
+from gateway.session.commands import Cause, VerifyLogin
 from ha_core.wire import ErrorCode, encode_request
 from ha_core.wire.sasl_plain import plain_token
 from tests.gateway.session.batch import batch
@@ -21,8 +21,8 @@ FAILED, OUT_OF_TURN = ErrorCode.SASL_AUTHENTICATION_FAILED, ErrorCode.ILLEGAL_SA
 def log_in(talk: Talk, token: bytes) -> list[int]:
     talk.ask(HANDSHAKE, 1, {"mechanism": "PLAIN"})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": token})
-    if any(isinstance(command, Judge) for command in talk.others):
-        talk.judge()
+    if any(isinstance(command, VerifyLogin) for command in talk.others):
+        talk.verify_login()
     return [answer["error_code"] for answer in talk.answers()]
 
 

@@ -25,7 +25,7 @@ def waits(
     rates: DiscoveryRates, count: int, user: str = "bob", address: str = "10.0.0.1"
 ) -> list[DiscoveryWait | None]:
     """Waits of this many requests at once."""
-    return [rates.count(user, address, 100.0) for _ in range(count)]
+    return [rates.spend(user, address, 100.0) for _ in range(count)]
 
 
 def limits(discovery_waits: list[DiscoveryWait | None]) -> set[DiscoveryLimit]:
@@ -49,7 +49,7 @@ def test_a_limit_lets_its_rate_through_over_a_minute() -> None:
     rates, now, answered = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 20})), 0.0, 0
     # When it does so for a minute
     while now < 60:
-        wait = rates.count("bob", "10.0.0.1", now)
+        wait = rates.spend("bob", "10.0.0.1", now)
         now += 0.001 + (wait.seconds if wait else 0.0)
         answered += 1
     # Then
@@ -79,14 +79,14 @@ def test_the_longer_wait_of_the_general_limits_counts() -> None:
 
 def test_users_of_one_address_share_its_limit_and_other_addresses_have_their_own() -> None:
     rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
-    discovery_waits = [rates.count(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
+    discovery_waits = [rates.spend(f"user-{n}", "10.0.0.1", 100.0) for n in range(4)]
     assert [wait is None for wait in discovery_waits] == [True, True, False, False]
-    assert rates.count("user-9", "10.0.0.2", 100.0) is None
+    assert rates.spend("user-9", "10.0.0.2", 100.0) is None
 
 
 def test_addresses_that_one_host_can_choose_from_share_a_limit() -> None:
     rates = DiscoveryRates(DiscoverySettings(address_rate={EVERYBODY: 2}))
-    discovery_waits = [rates.count("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
+    discovery_waits = [rates.spend("bob", f"2001:db8::{n:x}", 100.0) for n in range(4)]
     assert [wait is None for wait in discovery_waits] == [True, True, False, False]
     assert len(rates) == 1
 
@@ -95,7 +95,7 @@ def test_new_settings_apply_from_the_next_request_on() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}))
     assert waits(rates, 2)[1] is not None
     rates.settings = DiscoverySettings(user_rate={EVERYBODY: 1000})
-    assert rates.count("carol", "10.0.0.1", 100.0) is None
+    assert rates.spend("carol", "10.0.0.1", 100.0) is None
     rates.settings = DiscoverySettings()
     assert waits(rates, 100) == [None] * 100
 
@@ -114,7 +114,7 @@ def test_waits_and_memory_are_bounded_for_any_number_of_names(
     rates, now = DiscoveryRates(settings, max_names=20), 0.0
     for user, address, later in steps:
         now += later
-        wait = rates.count(user, address, now)
+        wait = rates.spend(user, address, now)
         assert wait is None or 0 < wait.seconds <= MAX_HOLD_S + 1e-6
         assert len(rates) <= 20
 
@@ -123,10 +123,10 @@ def test_the_least_recently_used_names_are_evicted_first() -> None:
     rates = DiscoveryRates(DiscoverySettings(user_rate={EVERYBODY: 1}), max_names=100)
     waits(rates, 3, "busy")
     for n in range(10_000):
-        rates.count(f"user-{n}", "10.0.0.1", 100.0)
-        rates.count("busy", "10.0.0.1", 100.0)
+        rates.spend(f"user-{n}", "10.0.0.1", 100.0)
+        rates.spend("busy", "10.0.0.1", 100.0)
     assert len(rates) == 100
-    assert rates.count("busy", "10.0.0.1", 100.0) is not None
+    assert rates.spend("busy", "10.0.0.1", 100.0) is not None
 
 
 # -- a connection ------------------------------------------------------------------------------------------------------
@@ -137,9 +137,9 @@ def slow(per_s: int = 1) -> Talk:
 
 
 def composed(talk: Talk) -> list[Compose]:
-    composes = talk.questions
+    questions = talk.questions
     talk.others[:] = [command for command in talk.others if not isinstance(command, Compose)]
-    return composes
+    return questions
 
 
 def test_a_question_above_the_limit_is_asked_later_and_its_answer_has_the_delay() -> None:

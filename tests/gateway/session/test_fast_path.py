@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from gateway.session.commands import BrokerLane
 from gateway.session.fast import fast_path
-from gateway.session.fast.produce_patch import GoTogether, SettledTopic
+from gateway.session.fast.produce_patch import BatchesPatch, SettledTopic
 from gateway.session.pending import InFlight, Passed
 from gateway.session.produce.producer_order import ProducerOrders
 from gateway.session.readiness import HalfSent
@@ -375,8 +375,8 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         assert times > 10, name
 
 
-def all_but_the_last_are_rewritten(goes: GoTogether, buf: bytearray) -> None:
-    write(goes._replace(each=dict(list(goes.each.items())[:-1])), buf)
+def all_but_the_last_are_rewritten(change: BatchesPatch, buf: bytearray) -> None:
+    write(change._replace(each=dict(list(change.each.items())[:-1])), buf)
 
 
 def all_but_the_last_are_looked_at(
@@ -391,13 +391,13 @@ def all_but_the_last_are_shifted(
     return shift(like, buf, at, end, dict(list(shifts.items())[: max(1, len(shifts) - 1)]))
 
 
-write, settles, shift = GoTogether.write, SettledTopic.settles, ProduceAnswerTemplate.shift
+write, settles, shift = BatchesPatch.write, SettledTopic.settles, ProduceAnswerTemplate.shift
 
 
 @pytest.mark.parametrize(
     ("place", "attribute", "fault"),
     [
-        (GoTogether, "write", all_but_the_last_are_rewritten),
+        (BatchesPatch, "write", all_but_the_last_are_rewritten),
         (SettledTopic, "settles", all_but_the_last_are_looked_at),
         (ProduceAnswerTemplate, "shift", all_but_the_last_are_shifted),
     ],

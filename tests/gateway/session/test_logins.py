@@ -7,7 +7,7 @@ import pytest
 
 from gateway.authentication.accounts import KnownAccounts
 from gateway.authentication.users import accounts
-from gateway.session.commands import Cause, Judge
+from gateway.session.commands import Cause, VerifyLogin
 from gateway.session.login_rate_limiter import MAX_KNOWN, LoginRateLimiter, network
 from gateway.session.readiness import AwaitingIdentity as Waits
 from gateway.session.shared import Authentication
@@ -119,7 +119,7 @@ def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None
     assert talk.session.paused
     assert "wonder" not in repr(talk.others)
     # When the password was found right
-    talk.judge()
+    talk.verify_login()
     # Then both are answered, in their turn
     assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
     assert talk.session.client.entry.user == "alice"
@@ -128,8 +128,8 @@ def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None
 def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int]:
     talk.ask(HANDSHAKE, 1, {"mechanism": PLAIN})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token(user, password)})
-    if any(isinstance(command, Judge) for command in talk.others):
-        talk.judge()
+    if any(isinstance(command, VerifyLogin) for command in talk.others):
+        talk.verify_login()
     return [answer["error_code"] for answer in talk.answers()]
 
 
@@ -146,7 +146,7 @@ def test_a_client_that_leaves_before_the_result_gets_no_answer() -> None:
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wonder")})
     talk.take(talk.session.client_left(talk.now))
     assert talk.closed is not None
-    assert talk.session.judged(LoginVerdict("alice"), talk.now) == []
+    assert talk.session.verified(LoginVerdict("alice"), talk.now) == []
 
 
 def test_a_login_that_could_not_be_verified_ends_without_an_answer() -> None:
@@ -154,16 +154,16 @@ def test_a_login_that_could_not_be_verified_ends_without_an_answer() -> None:
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.answers()
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(LoginVerdict(None, "no keys yet", unsure=True), talk.now))
+    talk.take(talk.session.verified(LoginVerdict(None, "no keys yet", unsure=True), talk.now))
     assert talk.answers() == []
-    assert talk.cause is Cause.UNJUDGED
+    assert talk.cause is Cause.UNVERIFIED
 
 
 def test_a_bad_token_is_refused_in_a_round_of_its_own() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.judge()
+    talk.verify_login()
     told = talk.answers()[-1]
     assert (told["error_code"], told["auth_bytes"]) == (0, b'{"status": "invalid_token"}')
     assert talk.closed is None
@@ -195,7 +195,7 @@ def test_the_time_of_the_check_is_part_of_the_delay() -> None:
     talk.answers()
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": plain_token("alice", "wrong")})
     talk.now += 0.06
-    talk.judge()
+    talk.verify_login()
     talk.wait(0.05)
     assert [answer["error_code"] for answer in talk.answers()] == [FAILED]
 
@@ -224,7 +224,7 @@ def test_a_token_is_valid_for_its_own_time_and_no_longer_than_the_gateway_allows
     talk = talking(60.0)
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(LoginVerdict("alice", good_for_s=token_s), talk.now))
+    talk.take(talk.session.verified(LoginVerdict("alice", good_for_s=token_s), talk.now))
     assert talk.answers()[-1]["session_lifetime_ms"] == told_ms
 
 
@@ -232,7 +232,7 @@ def test_a_token_with_an_uncountable_lifetime_is_valid_for_a_year() -> None:
     talk = talking()
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial("x.y.z")})
-    talk.take(talk.session.judged(LoginVerdict("alice", good_for_s=1e30), talk.now))
+    talk.take(talk.session.verified(LoginVerdict("alice", good_for_s=1e30), talk.now))
     assert talk.answers()[-1]["session_lifetime_ms"] == 365 * 86_400 * 1000
 
 
@@ -369,8 +369,8 @@ def bearer(talk: Talk, user: str, password: str) -> list[int]:
     """A forged token that names the user."""
     talk.ask(HANDSHAKE, 1, {"mechanism": OAUTHBEARER})
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": initial(f"x.{user}.{password}")})
-    if any(isinstance(command, Judge) for command in talk.others):
-        talk.judge()
+    if any(isinstance(command, VerifyLogin) for command in talk.others):
+        talk.verify_login()
     return [answer["error_code"] for answer in talk.answers()]
 
 

@@ -8,11 +8,11 @@ from gateway.session.pending import (
     Composed,
     Discarded,
     Exchange,
+    ExchangeAnswer,
     Gathered,
     Passed,
     Patched,
     Pending,
-    QueuedAnswer,
     Ready,
 )
 from gateway.session.request import Request
@@ -55,7 +55,7 @@ def test_a_forwarded_request_is_answered_at_once_and_its_brokers_late_answer_is_
 def test_only_an_answer_with_a_promise_depends_on_the_lease(promises: bool, basis: Any) -> None:
     gathered = Gathered(REQUEST, exchange=nothing())
     gathered.basis = BASIS
-    ready = gathered.ready(QueuedAnswer(b"answer", 0.5, promises), now=10.0)
+    ready = gathered.ready(ExchangeAnswer(b"answer", 0.5, promises), now=10.0)
     assert (ready.frame, ready.due_at, ready.basis) == (b"answer", 10.5, basis)
 
 

@@ -135,7 +135,7 @@ async def test_a_badly_registered_cluster_is_connected_once_it_is_corrected() ->
 async def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_served() -> None:
     async with connected() as (upstream, east, _west, _seen):
         # Given a bound of three, and an east that no longer answers
-        upstream._most_waiting = lambda _: 3
+        upstream._max_waiting = lambda _: 3
         await upstream.refresh()
         east.answers[ApiKey.METADATA] = lambda _: None
         hanging = [asyncio.create_task(upstream.ask_all(ASK_ALL[:1])) for _ in range(3)]
@@ -160,7 +160,7 @@ async def test_a_hanging_clusters_questions_are_bounded_and_other_clusters_are_s
 async def test_a_user_leaves_room_for_questions_of_others_to_a_cluster_that_hangs() -> None:
     async with connected() as (upstream, east, _west, _seen):
         # Given room for ten questions, and an east that no longer answers
-        upstream._most_waiting = lambda _: 10
+        upstream._max_waiting = lambda _: 10
         await upstream.refresh()
         east.answers[ApiKey.METADATA] = lambda _: None
         hanging: list[asyncio.Task[Any]] = []
