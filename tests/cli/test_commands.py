@@ -545,7 +545,7 @@ def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a gateway at an older revision
-    monkeypatch.setattr(health, "BEHIND_S", 0.5)
+    monkeypatch.setattr(health, "MAX_LAG_S", 0.5)
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0, records_facts=True)
     follows = store.client().register_gateway(record)
     # When the status is checked

@@ -333,7 +333,7 @@ _ADD, _TAKE = UncommittedChanges.add, Cache.accept
 PLANTED = [
     (_a_commit_between_two_versions, UncommittedChanges, "add", _adds_up_whatever_is_missing, "not the content of 2"),
     (_a_commit_without_one_that_cannot_read, Cache, "commit", _commits_whatever_was_read, "two contents of 2"),
-    (_a_deletion_that_was_forgotten, Cache, "take", _keeps_keys_whose_deletion_was_forgotten, "not the content of 2"),
+    (_a_deletion_that_was_forgotten, Cache, "accept", _keeps_keys_whose_deletion_was_forgotten, "not the content of 2"),
     (_all_well, Cache, "proposal", _proposes_nothing, "serves nothing"),
 ]
 

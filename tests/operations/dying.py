@@ -26,7 +26,7 @@ ADOPT = Call("ha_core.operations.move.adoption", "adopt")
 READ_ENDS = Call("ha_core.operations.move.fenced_reads", "FencedReads.read")
 COPY_OFFSETS = Call("ha_core.operations.move.fenced_reads", "FencedReads.copy_offsets")
 CUT_CHANGE = Call("ha_core.operations.move.switch_steps", "cut_change")
-START = Call("ha_core.operations.move.dependents", "begin")
+START = Call("ha_core.operations.move.dependents", "create_operation")
 FIND_DEPENDENTS = Call("ha_core.operations.move.dependents", "find_dependents")
 
 

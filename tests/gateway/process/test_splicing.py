@@ -106,7 +106,7 @@ def counting() -> tuple[list[int], object]:
         went.append(count)
         return count
 
-    return went, patch.object(splicing.Pipe, "take", counted)
+    return went, patch.object(splicing.Pipe, "fill", counted)
 
 
 @played
@@ -172,7 +172,7 @@ async def test_the_rest_of_a_write_is_not_spliced_after_the_lease_has_run_out(ho
         return count
 
     # When it continues
-    with patch.object(splicing.Pipe, "take", stopped):
+    with patch.object(splicing.Pipe, "fill", stopped):
         host.sock.sendall(sent[100_000:200_000])
         await host.until(lambda: bool(host.causes))
     # Then the broker gets no more of it, and the client asks again
@@ -250,7 +250,7 @@ async def test_the_rest_of_a_long_answer_is_held_back_after_the_lease_has_run_ou
         sock.stop()
         return take(pipe, taken, most)
 
-    with patch.object(splicing.Pipe, "take", stopped):
+    with patch.object(splicing.Pipe, "fill", stopped):
         broker.sendall(given[1000:100_000])
         # Then no more of it is given
         await host.until(lambda: host.without_lease == [host.connection])
