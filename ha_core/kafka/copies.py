@@ -65,10 +65,10 @@ class PartitionLog:
         at = self._at
         coming: Future[_Fetched] | None = None
         while at < self._end:
-            fetch = coming.result() if coming is not None else self._fetch(at)
-            at = fetch.after
+            fetched_batches = coming.result() if coming is not None else self._fetch(at)
+            at = fetched_batches.after
             coming = self._brokers.pool.submit(self._fetch, at) if at < self._end else None
-            yield from fetch.pieces
+            yield from fetched_batches.pieces
 
     def _fetch(self, at: int) -> _Fetched:
         asking = self._brokers.asking()

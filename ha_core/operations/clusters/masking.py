@@ -123,8 +123,8 @@ def _holders(environment: Environment, view: View) -> dict[str, list[str]]:
     def names(cluster: str) -> Collection[str]:
         try:
             if cluster in up:
-                descriptions = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
-                return {name for name, topic in descriptions.items() if not topic.internal} - view.copy_logs
+                topics = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
+                return {name for name, topic in topics.items() if not topic.internal} - view.copy_logs
         except KafkaAdminError as error:
             environment.say(f"the topics of {cluster} cannot be listed: {error}")
         return environment.store.known_names(KnownTopic, cluster) - view.copy_logs
