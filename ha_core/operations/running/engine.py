@@ -222,10 +222,10 @@ def interrupted_twins(environment: Environment, request: MoveRequest) -> list[Op
 def recover_one(environment: Environment) -> None:
     """Before an operation begins: resume one orphan that clients wait for."""
     recovery = OrphanRecovery(environment)
-    recovery.look()
+    recovery.find()
     while recovery.waiting:
         environment.sleep(AT_ONCE_S / 2)
-        for operation_id in recovery.look():
+        for operation_id in recovery.find():
             environment.say(f"operation {operation_id} was left by its executor: continuing it")
             environment.say(f"operation {operation_id}: {resume_orphan(recovery, operation_id)}")
             return
