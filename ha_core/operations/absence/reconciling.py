@@ -12,7 +12,7 @@ notes were added to the cluster.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copies import Counted, count
+from ha_core.kafka.counting import Counted, count
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
