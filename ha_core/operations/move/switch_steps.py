@@ -25,8 +25,9 @@ from ha_core.operations.engine.await_gateways import drained, name_them, require
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import MoveError, StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
-from ha_core.operations.engine.kind import Effect, patiently
+from ha_core.operations.engine.kind import retry_while_store_is_away
 from ha_core.operations.engine.revisions import Touched, nested_by_topic
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
@@ -481,7 +482,7 @@ class Switch(MoveKind):
                 effects.perform(step)
 
         try:
-            patiently(journal.environment, back)
+            retry_while_store_is_away(journal.environment, back)
         except MoveDamagedError:
             if journal.operation.state != "cut":
                 raise

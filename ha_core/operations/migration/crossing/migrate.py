@@ -14,8 +14,9 @@ from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.operations.engine.kind import Effect, OperationLook
+from ha_core.operations.engine.kind import OperationLook
 from ha_core.operations.engine.revisions import Touched, write_all
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.migration.crossing.below import unread_below
 from ha_core.operations.migration.crossing.ends import overdue, read_ends, read_progress, way_on
 from ha_core.operations.migration.crossing.fence import EndWithoutOrigin, lift

@@ -9,8 +9,8 @@ from ha_core.model import MigrateOperation, Topic
 from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.errors import NotDrainedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now, write_all
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.migration.crossing.below import keep_below
 from ha_core.operations.migration.crossing.cuts import client_ends, first_cuts, higher_cuts
 from ha_core.operations.migration.crossing.ends import (
