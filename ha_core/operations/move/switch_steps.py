@@ -51,7 +51,7 @@ from ha_core.operations.proposal.usage import counts_days
 from ha_core.plan.access.usage_age import split
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
+from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
 from ha_core.plan.move.closure import closure
 from ha_core.plan.move.partitions import of_all
 from ha_core.plan.move.planner import (
