@@ -13,8 +13,8 @@ from ha_core.operations.engine.cluster_admins import answering, no_such_cluster,
 from ha_core.operations.engine.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import write_maps
 from ha_core.operations.proposal.requests import chosen_by, is_pattern, parse_topic
 from ha_core.operations.running import engine
 from ha_core.plan.absence.decision import Presence

@@ -25,8 +25,8 @@ from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, rever
 from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_there, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
 from ha_core.operations.engine.report import report_of
+from ha_core.operations.engine.single import await_served, beginning, commit_single
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import LogHeld, Presence, State, compare, out_of_service, settled
 from ha_core.plan.absence.reconciled import (

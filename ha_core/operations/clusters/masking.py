@@ -10,8 +10,8 @@ from ha_core.model.operation import SingleKind
 from ha_core.operations.engine.cluster_admins import answering, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import Expected, run_single
 from ha_core.plan.absence.masking import Affected, affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.facts.verdict import amount, error, listed

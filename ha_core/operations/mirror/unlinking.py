@@ -27,8 +27,8 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.single import SERVED, Expected, Single, beginning, commit_single, unserved
 from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
@@ -139,7 +139,7 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
 
 
-class Unlink(OneRevision):
+class Unlink(Single):
     """Ends mirrors, and deletes their copies if asked to."""
 
     names = ("unlink",)
