@@ -89,6 +89,12 @@ Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 # reverse: mirrors of the opposite direction, from the target to the former origin
 # groups: move the groups that read the topics, in an operation of their own, if requested
 # record: write the result, release the locks
+# lift: end fences and holds, in one revision that marks the operation as being undone
+# leave: remove the adopted members from the target's groups
+# discard: delete topics that the move created in the target and that are still empty
+# unpin: remove the maps that `pin` gave to topics that exist only in the origin
+# undone: write the result, release the locks
+# release: release the locks of an operation that has ended
 TASKS: Mapping[str, tuple[Step, ...]] = {
     "compare": ("compare",),
     "prepare": ("pin", "prepare"),
