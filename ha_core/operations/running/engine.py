@@ -29,7 +29,7 @@ from ha_core.operations.migration.crossing.migrate import Migrate
 from ha_core.operations.migration.topic_deletion import Delete
 from ha_core.operations.mirror.linking import Link
 from ha_core.operations.mirror.unlinking import Unlink
-from ha_core.operations.move.switch_steps import Switch
+from ha_core.operations.move.switch import Switch
 from ha_core.plan.engine.abandoned import AT_ONCE_S
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import Verdict
