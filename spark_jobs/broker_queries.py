@@ -180,18 +180,18 @@ def read_topics(reach: Reach, rows: Iterable[TopicAsked], timestamps: bool = Fal
     left_s = dict.fromkeys(reach.clusters, reach.timeout_s if timestamps else 0.0)
 
     def ask(admin: Admin, requested: Sequence[TopicAsked]) -> Iterator[TopicRead]:
-        descriptions = admin.topics([one.topic for one in requested])
+        topics = admin.topics([one.topic for one in requested])
         at_ms = now_ms()
         times: Mapping[Partition, RecordTimes] = {}
         cluster = requested[0].cluster
         if left_s[cluster] > 0:
-            ends = {(name, index): one for name, topic in descriptions.items() for index, one in topic.ends.items()}
+            ends = {(name, index): one for name, topic in topics.items() for index, one in topic.ends.items()}
             begun = time.monotonic()
             times = admin.record_times(ends, left_s[cluster])
             left_s[cluster] -= time.monotonic() - begun
         for one in requested:
             nothing = TopicRead(one.cluster, one.topic, at_ms, exists=False)
-            topic = descriptions.get(one.topic)
+            topic = topics.get(one.topic)
             yield _read(nothing, topic, times if timestamps else None) if topic else nothing
 
     def refused(requested: TopicAsked, why: str) -> TopicRead:

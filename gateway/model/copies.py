@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ha_core.model import CopiedPartition, Extent, Mirror, MirrorCopies, Topic
 from ha_core.model.extent import Extents
-from ha_core.plan.mirror.copies import client_offset
+from ha_core.plan.mirror.held_copies import client_offset
 from ha_core.plan.mirror.standby import copied_extents
 from ha_core.wire import ErrorCode
 from ha_core.wire.records import batches, shift_batch

@@ -5,31 +5,26 @@ is read first and its notes after that. So everything below the end is covered b
 see `ha_core.mirror.progress`.
 """
 
-from __future__ import annotations
-
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from concurrent.futures import Future
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, topic_entries
+from ha_core.kafka.brokers import Answers, Asking, topic_entries
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.offsets import Leaders, ends, fetched
+from ha_core.kafka.offsets import Leaders, ends
+from ha_core.kafka.partition_log import PartitionLog
 from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOverError, Takeover
 from ha_core.mirror.comparing import CopyMap, current_progress
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
-from ha_core.mirror.partition import Aborted, judged
-from ha_core.mirror.partition_diff import Piece, RecordDifference
-from ha_core.mirror.split import Record, pack, read_records
+from ha_core.mirror.partition_diff import RecordDifference
+from ha_core.mirror.split import Record, pack
 from ha_core.plan.facts.clusters import Partition
-from ha_core.wire.codes import ApiKey, ErrorCode, name_of
+from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL, claim
-from ha_core.wire.records import batches
 
 T = TypeVar("T")
-_BYTES = 4 << 20
 _PRODUCE = 9
 """The last version without broker addresses in answers."""
 _TIMEOUT_MS = 30_000
@@ -43,86 +38,6 @@ class ReadCopy(NamedTuple):
     copied: CopyMap | None
     """None: nothing is copied yet."""
     damage: RecordDifference | None = None
-
-
-class _Fetched(NamedTuple):
-    pieces: tuple[Piece, ...]
-    after: int
-    """Offset of the next fetch."""
-
-
-class PartitionLog:
-    """The batches of a partition that overlap `[start, end)`; the next ones are fetched while the caller works."""
-
-    def __init__(self, brokers: Brokers, key: Partition, start: int, end: int, committed: bool = False) -> None:
-        """:param committed: judge transactions; `end` is then at most the last stable offset."""
-        self.log_start = 0
-        self._brokers, self._key = brokers, key
-        self._at, self._end, self._committed = start, end, committed
-        self._leader: tuple[int, int] | None = None
-
-    def __iter__(self) -> Iterator[Piece]:
-        at = self._at
-        coming: Future[_Fetched] | None = None
-        while at < self._end:
-            fetch = coming.result() if coming is not None else self._fetch(at)
-            at = fetch.after
-            coming = self._brokers.pool.submit(self._fetch, at) if at < self._end else None
-            yield from fetch.pieces
-
-    def _fetch(self, at: int) -> _Fetched:
-        asking = self._brokers.asking()
-        leaders = Leaders(asking)
-        what = f"read {self._key[0]}-{self._key[1]} from offset {at}"
-
-        def locate(wanted: set[Partition]) -> Answers[Partition, int]:
-            if self._leader is None:
-                for key, node in leaders.locate(wanted):
-                    if isinstance(node, Again):
-                        yield key, node
-                        return
-                    self._leader = node, leaders.epochs[key]
-            assert self._leader is not None
-            yield self._key, self._leader[0]
-
-        def ask(node: int, _: list[Partition]) -> Answers[Partition, _Fetched]:
-            assert self._leader is not None
-            leader, self._leader = self._leader, None
-            code, part = fetched(asking, node, self._key, at, leader[1], _BYTES, self._committed)
-            if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                start = ends(asking, [self._key])[self._key].start  # not part of the broker's error
-                self.log_start = max(self.log_start, start)
-                # Otherwise a new leader lags the previous one.
-                yield self._key, _Fetched((), start) if start > at else Again(name_of(code))
-                return
-            if again := asking.again(what, code):
-                yield self._key, again
-                return
-            self._leader = leader
-            yield self._key, Again("it was held back by a quota") if part is None else self._taken(at, part)
-
-        return asking.rounds(what, [self._key], locate, ask)[self._key]
-
-    def _taken(self, at: int, part: dict[str, Any]) -> _Fetched | Again:
-        self.log_start = max(self.log_start, part["log_start_offset"])
-        buf = bytes(part["records"] or b"")
-        if not buf:
-            readable_end = part["last_stable_offset"] if self._committed else part["high_watermark"]
-            if readable_end >= self._end:
-                return _Fetched((), self._end)  # the rest was compacted away
-            return Again(f"it ends at {readable_end}, before {self._end}")
-        if self._committed:
-            aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
-            pieces = [Piece(batch, buf, committed) for batch, committed in judged(memoryview(buf), aborted)]
-        else:
-            found = batches(buf, 0, len(buf))
-            pieces = [Piece(batch, buf, not batch.attributes & CONTROL) for batch in found]
-        if not pieces:
-            raise KafkaAdminError(
-                self._brokers.cluster.name, f"{self._key[0]}-{self._key[1]}: the batch at offset {at} does not end."
-            )
-        wanted = tuple(piece for piece in pieces if piece.batch.base_offset < self._end or piece.batch.magic < 2)
-        return _Fetched(wanted, pieces[-1].batch.last_offset + 1)
 
 
 class CopiesOfMirrors(Takeover):
@@ -224,47 +139,3 @@ def _write(asking: Asking, fenced: Fenced, notes: Iterable[Note]) -> None:
                     yield log, asking.again(f"write to {log[0]}-{log[1]}", part["error_code"]) or True
 
         asking.rounds(f"write the first notes of {copy.id}", [log], leaders.locate, ask)
-
-
-class Counted(NamedTuple):
-    """Records of producers, not markers. Those of unfinished transactions count as records."""
-
-    records: int = 0
-    bytes: int = 0
-    """Stored size of their batches."""
-    aborted: int = 0
-    """Records of aborted transactions, which were never acknowledged as committed."""
-
-    def plus(self, other: Counted) -> Counted:
-        return Counted(self.records + other.records, self.bytes + other.bytes, self.aborted + other.aborted)
-
-
-class Logs(Protocol):
-    def log(self, key: Partition, start: int, end: int, committed: bool = False) -> Iterable[Piece]: ...
-
-
-def count(cluster: Logs, key: Partition, start: int, end: int, last_stable: int) -> Counted:
-    """Counts a partition's records in `[start, end)`: acknowledged ones, and aborted ones separately.
-
-    Only headers of batches are read, except for batches that span the start.
-
-    :param last_stable: start of the first unfinished transaction; the log's end if there is none.
-    :raises KafkaAdminError: it cannot be read.
-    """
-    decided = min(max(last_stable, start), end)
-    counted = _count(cluster.log(key, start, decided, committed=True), start) if start < decided else Counted()
-    return counted.plus(_count(cluster.log(key, decided, end), decided)) if decided < end else counted
-
-
-def _count(log: Iterable[Piece], start: int) -> Counted:
-    counted = Counted()
-    for batch, buf, committed in log:
-        if batch.attributes & CONTROL or batch.last_offset < start:
-            continue
-        if batch.magic == 2 and batch.base_offset >= start:
-            records = batch.records_count
-        else:
-            records = sum(record.offset >= start for record in read_records(buf, batch))
-        more = Counted(records, batch.end - batch.at) if committed else Counted(aborted=records)
-        counted = counted.plus(more)
-    return counted

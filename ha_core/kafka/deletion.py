@@ -86,12 +86,12 @@ def _delete(
         return ()
     # Ids are read before the logs: an id read later could be that of a topic created after its log was inspected.
     known = _ids(asking, names)
-    descriptions = {name: topic for name, topic in sorted(describe(asking, names).items()) if name in known}
-    for name, topic in descriptions.items():
+    topics = {name: topic for name, topic in sorted(describe(asking, names).items()) if name in known}
+    for name, topic in topics.items():
         for index in range(topic.partitions):
             if why := kept(topic.ends.get(index)):
                 raise StandsInTheWayError(asking.cluster, f"topic {name} is not deleted: partition {index} {why}")
-    return _delete_by_id(asking, {name: known[name] for name in descriptions}, still_ours)
+    return _delete_by_id(asking, {name: known[name] for name in topics}, still_ours)
 
 
 def _delete_by_id(asking: Asking, ids: Mapping[str, bytes], still_ours: StillOurs) -> tuple[str, ...]:

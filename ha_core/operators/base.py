@@ -128,7 +128,7 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
         return self._opened.enter_context(hook.get_conn(run_by(self.context)))
 
     def finish_own(self) -> tuple[Report, ...]:
-        """Finish one-revision operations of this run's killed tasks. Returns reports of those not undone."""
+        """Finish single operations of this run's killed tasks. Returns reports of those not undone."""
         from ha_core.operations.clusters.registered import running_operations
         from ha_core.operations.running import engine
 

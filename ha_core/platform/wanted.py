@@ -47,9 +47,9 @@ class WantedEntry:
         :raises InvalidError: the entry would be invalid.
         """
         key = self.key
-        entry = read.find(self.kind.KIND, key)
-        before = None if entry is None else entry.entry
-        version = None if entry is None else entry.version
+        stored_entry = read.find(self.kind.KIND, key)
+        before = None if stored_entry is None else stored_entry.entry
+        version = None if stored_entry is None else stored_entry.version
         whole = {**self.only_new, **self.value} if before is None else before.fields() | dict(self.value)
         if self.gone or (self._beside_key() and self.kind.is_none(whole)):
             return None if before is None else Edit(self.kind.KIND, key, None, version)

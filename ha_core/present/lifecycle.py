@@ -84,7 +84,7 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
         yield (
             f"{amount(len(plan.before), 'topic')}, {amount(len(partitions), 'partition')}: {plan.known} offsets "
             "are known to be lost, "
-            f"{plan.most} at most. {NOT_SERVED}."
+            f"{plan.most_lost} at most. {NOT_SERVED}."
         )
     else:
         yield f"There is nothing to give up: no map of these topics names {cluster}."
@@ -122,13 +122,13 @@ def _old_row(old: Old) -> tuple[object, ...]:
 
 
 def _loss_row(loss: Loss) -> tuple[object, ...]:
-    most = loss.most if loss.known_end is None else Marked(loss.most, "warning")
+    most_lost = loss.most_lost if loss.known_end is None else Marked(loss.most_lost, "warning")
     goes_on = "skipped already" if loss.skipped else loss.next
-    return loss.topic, loss.partition, f"[{loss.start}, {loss.end})", loss.known, most, goes_on
+    return loss.topic, loss.partition, f"[{loss.start}, {loss.end})", loss.known, most_lost, goes_on
 
 
 def _unread_line(group: UnreadGroup) -> str:
-    lost = str(group.known) if group.known == group.most else f"{group.known} to {group.most}"
+    lost = str(group.known) if group.known == group.most_lost else f"{group.known} to {group.most_lost}"
     where = f"continues at {group.next}" if group.next != group.offset else "reads on"
     return (
         f"group {group.group} ({'live' if group.live else 'no members'}, {group.cluster}) has committed {group.offset} "

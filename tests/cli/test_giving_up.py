@@ -10,7 +10,7 @@ from ha_core.model import Cluster, Document, KnownGroup, KnownTopic, Topic, User
 from ha_core.model.extent import append, identity
 from ha_core.operations.absence import given_up
 from ha_core.operations.absence.given_up import give_up, plan_giving_up
-from ha_core.operations.engine import one_revision
+from ha_core.operations.engine import single
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.report import Report
 from ha_core.store.commits import StateChange
@@ -230,7 +230,7 @@ def test_giving_up_interrupted_after_its_revision_is_finished_by_the_next_run(
 ) -> None:
     # Given a run for one topic that has died after its revision
     with monkeypatch.context() as patched, opened(store) as environment:
-        patched.setattr(one_revision, "await_served", lambda journal: Report(journal.operation.id, "failed", 0))
+        patched.setattr(single, "await_served", lambda journal: Report(journal.operation.id, "failed", 0))
         give_up(environment, plan_giving_up(environment, "east", ["orders"]), "fire")
     left = store.locks()
     monkeypatch.setattr(given_up, "QUIET_S", 0.0)

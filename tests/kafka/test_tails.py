@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ha_core.kafka.copies import Counted, count
+from ha_core.kafka.counting import Counted, count
 from ha_core.mirror.partition_diff import Piece
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.copied_batch import CONTROL, TRANSACTIONAL

@@ -34,7 +34,7 @@ class Quiet:
         return dict.fromkeys(names, self.partitions)
 
 
-def window(environment: Environment, origin: Quiet) -> FencedReads:
+def fenced_reads(environment: Environment, origin: Quiet) -> FencedReads:
     return FencedReads(environment, cast(Admin, origin), cast(Admin, Quiet()), KNOWN, (), timeout_s=1)
 
 
@@ -43,8 +43,8 @@ def test_reading_ends_fails_when_a_topic_got_partitions_before_its_fence(environ
     # When the ends are read under the fence
     # Then there is no cut: the target would be the writer of the third, too, and its records would be unreachable
     with pytest.raises(StepFailedError, match=r"orders has 3 partitions .*, 2 when the move began"):
-        window(environment, Quiet(3)).read()
+        fenced_reads(environment, Quiet(3)).read()
 
 
 def test_ends_are_read_of_a_topic_whose_partition_count_is_unchanged(environment: Environment) -> None:
-    assert window(environment, Quiet()).read().ends.keys() == set(KNOWN)
+    assert fenced_reads(environment, Quiet()).read().ends.keys() == set(KNOWN)

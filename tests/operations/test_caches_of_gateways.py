@@ -46,7 +46,7 @@ def told(environment: Environment) -> list[tuple[str, str]]:
     return [(problem.about, problem.text) for problem in found if "platform" in problem.about]
 
 
-def test_where_all_follow_nothing_is_wrong(fleet: Fleet) -> None:
+def test_no_problem_is_shown_when_all_gateways_follow_the_cache(fleet: Fleet) -> None:
     for gateway in ("gw-1", "gw-2"):
         fleet.start(gateway)
     with Environment(fleet.store, by="test") as environment:

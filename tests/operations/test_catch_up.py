@@ -6,7 +6,7 @@ from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import PAGE_RUNS, Copied, Progress, ProgressBuilder, Writer
 from ha_core.model.extent import Location, identity, locate
 from ha_core.operations.copies.catch_up import facts_of, has_all, lacks_pages
-from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, fitting
+from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, fitting
 from ha_core.plan.mirror.standby import switched
 from tests.mirror.batches import Target, marker, records
 

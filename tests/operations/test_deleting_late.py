@@ -10,7 +10,7 @@ from ha_core.model import Document, Mirror, Topic
 from ha_core.model.extent import identity
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.one_revision import beginning, commit_single
+from ha_core.operations.engine.single import beginning, commit_single
 from ha_core.operations.mirror import unlinking
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of

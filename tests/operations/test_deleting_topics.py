@@ -28,7 +28,7 @@ from ha_core.model.extent import identity
 from ha_core.operations.clusters.inventory import CommittedOffsets
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.one_revision import begin_single
+from ha_core.operations.engine.single import begin_single
 from ha_core.operations.migration import topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.operations.mirror.linking import link_request, plan_link

@@ -10,7 +10,7 @@ from ha_core.model.operation import SingleEvidence
 from ha_core.model.portions import portions
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
-from ha_core.operations.engine.one_revision import begin_single
+from ha_core.operations.engine.single import begin_single
 from ha_core.operations.mirror import unlinking
 from ha_core.operations.mirror.unlinking import BATCH_MIRRORS, Unlink, unlink
 from ha_core.store.commits import StateChange

@@ -49,7 +49,7 @@ def test_a_copier_that_stalled_over_the_switch_leaves_no_guard_on_the_new_writer
     assert not west.there - {guard("orders")[0]}
 
 
-def test_a_mirror_that_stands_is_guarded(mirrored: MemoryStore) -> None:
+def test_the_copy_of_a_linked_mirror_is_guarded(mirrored: MemoryStore) -> None:
     west = Rules("west")
     looked_at(mirrored, west)
     assert west.there == guards(["orders"])

@@ -5,7 +5,7 @@ from typing import Any, get_args
 import pytest
 
 from ha_core.model.operation import AnyKind
-from ha_core.operations.engine.kind import Effects
+from ha_core.operations.engine.steps import Effects
 from ha_core.operations.migration.crossing.fence import BehindFence, EndWithoutOrigin
 from ha_core.operations.migration.crossing.migrate import StepsWithoutOrigin
 from ha_core.operations.migration.crossing.steps import CrossingSteps

@@ -17,7 +17,7 @@ from ha_core.operations.engine.environment import Environment, EnvironmentSettin
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Report
 from ha_core.operations.migration.crossing import below, cuts
-from ha_core.operations.migration.crossing.ends import look
+from ha_core.operations.migration.crossing.ends import read_progress
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.migration.planning import MigrationProposal, plan_migration
 from ha_core.operations.running import engine
@@ -270,7 +270,7 @@ def test_partitions_added_during_a_crossing_stay_in_the_origin_with_a_command_to
     crossing.write("east", 1, PARTITIONS)
 
     crossing.write("east", AHEAD + 3, 1)
-    progress = look(crossing.environment, crossing.operation(operation))
+    progress = read_progress(crossing.environment, crossing.operation(operation))
     report = crossing.resume(operation, at_once=True)
 
     # Then what had a cut crosses over, and the new one stays: the target is not the writer of what no map lists

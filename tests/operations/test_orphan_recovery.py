@@ -55,7 +55,7 @@ def due_within(caretaking: OrphanRecovery, clock: Clock, seconds: float) -> floa
     """After how many seconds the operation is due; None: not within these."""
     begun_at = clock.now
     while clock.now - begun_at <= seconds:
-        if caretaking.look():
+        if caretaking.find():
             return clock.now - begun_at
         clock.sleep(0.4)
     return None
@@ -188,7 +188,7 @@ def test_an_operation_that_cannot_be_ended_is_retried_with_growing_pauses(
     monkeypatch.setattr(engine, "resume", refuse)
     # When every attempt to end it fails
     while clock.now < 600:
-        for name in caretaking.look():
+        for name in caretaking.find():
             assert engine.resume_orphan(caretaking, name) == "cannot be ended: no"
         clock.sleep(0.4)
     # Then pauses grow up to a minute

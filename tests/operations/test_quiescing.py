@@ -23,7 +23,7 @@ QUIET: Seen = {("orders", 1): (ProducerFacts(7, 0, 3, 0, 2, -1),)}
 
 @dataclass
 class Leaders:
-    """A window that shows what the origin's leaders say, one answer after the other; the last one stays."""
+    """Reads that show what the origin's leaders say, one answer after the other; the last one stays."""
 
     known: Seen
     open: list[Seen] = field(default_factory=list)
@@ -58,7 +58,7 @@ def journal(environment: Environment) -> Journal[SwitchOperation]:
 
 def run(journal: Journal[SwitchOperation], leaders: Leaders) -> None:
     steps = SwitchSteps(journal)
-    steps.window = cast(FencedReads, leaders)
+    steps.fenced_reads = cast(FencedReads, leaders)
     steps.quiesce()
 
 

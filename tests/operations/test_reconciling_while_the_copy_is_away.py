@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ha_core.kafka.copies import Counted
+from ha_core.kafka.counting import Counted
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import Cluster, Extent, Topic
 from ha_core.operations.absence import reconciling

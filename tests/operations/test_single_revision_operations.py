@@ -8,7 +8,7 @@ from ha_core.operations.access.bindings import apply_bindings, plan_bindings, wi
 from ha_core.operations.access.bindings_file import parse
 from ha_core.operations.clusters import registered
 from ha_core.operations.clusters.masking import mask_cluster, unmask_cluster
-from ha_core.operations.engine import one_revision
+from ha_core.operations.engine import single
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
@@ -133,7 +133,7 @@ def test_a_gateway_that_never_serves_the_revision_is_named_and_nothing_stays_loc
 ) -> None:
     store.client().register_gateway(gateway("gw-9", 0))
     plan = plan_bindings(environment, BOTH)
-    monkeypatch.setattr(one_revision, "SERVED_S", 0.05)
+    monkeypatch.setattr(single, "SERVED_S", 0.05)
 
     report = apply_bindings(environment, plan)
 
@@ -188,7 +188,7 @@ def test_an_operation_interrupted_after_its_revision_is_finished_by_resume(
     environment: Environment, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr(one_revision, "await_served", lambda _journal: None)
+        patched.setattr(single, "await_served", lambda _journal: None)
         report = mask_cluster(environment, "east", "power failure").report
     assert report is not None
     assert environment.store.locks() != []
@@ -204,7 +204,7 @@ def test_an_operation_killed_before_it_noted_its_revision_still_waits_for_every_
 ) -> None:
     # Given a command that dies between its revision and its note of it, and a gateway that does not serve the revision
     store.client().register_gateway(gateway("gw-1", 0))
-    monkeypatch.setattr(one_revision, "SERVED_S", 0.05)
+    monkeypatch.setattr(single, "SERVED_S", 0.05)
     with monkeypatch.context() as patched:
         patched.setattr(Journal, "update", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

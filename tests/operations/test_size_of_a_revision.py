@@ -170,7 +170,7 @@ def test_a_crossing_of_fifty_partitions_settles_with_the_sequences_of_thousands_
     assert sequences.terms == dict.fromkeys(range(50), 1)
 
 
-def test_with_more_producers_than_one_write_holds_the_latest_are_kept_and_no_term_is_complete() -> None:
+def test_with_more_producers_than_one_write_holds_the_latest_are_kept_and_no_writer_epoch_is_complete() -> None:
     documents, sequences = settled(500, 1_000)
 
     check(documents)

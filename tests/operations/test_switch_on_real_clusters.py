@@ -289,11 +289,11 @@ def test_a_switch_is_undone_when_records_are_written_past_the_gateways_after_the
     operation_id = work.begin()
     ask = FencedReads._producers
 
-    def with_a_writer(window: FencedReads) -> Any:
+    def with_a_writer(reads: FencedReads) -> Any:
         operation = work.environment.operation(operation_id)
         if operation is not None and operation.state == "fenced":
             work.produce("east", 1)
-        return ask(window)
+        return ask(reads)
 
     monkeypatch.setattr(FencedReads, "_producers", with_a_writer)
     # When the switch is run, then it is undone, and the partition is named

@@ -10,7 +10,7 @@ from ha_core.model import GatewayRecord
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import BypassError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import Effect
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move.common_steps import RETURN_S, MoveSteps
 from stack.memory_store import MemoryStore
 from tests.kit.operations import a_switch

@@ -32,7 +32,7 @@ from ha_core.model.extent import Location, check, identity, locate, open_extent
 from ha_core.model.operation import AdoptedGroup
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds
-from ha_core.plan.mirror.copies import also_mirrored, hold_change, to_hold
+from ha_core.plan.mirror.held_copies import also_mirrored, hold_change, to_hold
 from ha_core.plan.move.closure import lock_keys
 from ha_core.plan.move.identity_maps import pin_change, to_pin, unpin_change
 from ha_core.plan.move.planner import (

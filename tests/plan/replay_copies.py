@@ -9,7 +9,7 @@ from ha_core.model import Mirror, Run, Topic
 from ha_core.model.extent import identity
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.clusters import CopyFacts
-from ha_core.plan.mirror.copies import unturned
+from ha_core.plan.mirror.held_copies import unturned
 from tests.plan.replay import MARKER, PARTITIONS, TOPIC, World
 
 Copier = Literal["nobody", "job", "stalled", "operation"]

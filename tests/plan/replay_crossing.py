@@ -372,17 +372,17 @@ class World:
         """Takes the steps of the plan, again and again where it waits for logs; yields between effects."""
         while self.locked:
             try:
-                for step in plan(self.look, lambda: bool(self.idle) and self.random.random() < 0.3):
+                for step in plan(self.read_state, lambda: bool(self.idle) and self.random.random() < 0.3):
                     yield from getattr(self, f"_{step}")()
                     yield "between two steps"
             except FailedError:
                 yield "somebody looks again"
 
-    def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
+    def read_state(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
         return self.operation, self.view.topics
 
     def decide(self) -> tuple[Step, ...]:
-        return remaining_steps(*self.look())
+        return remaining_steps(*self.read_state())
 
     def _pin(self) -> Iterator[str]:
         if to_pin(self.operation, self.view):
@@ -513,7 +513,7 @@ class World:
 
     def run_without_origin(self) -> Iterator[str]:
         """The forced end: log ends of the target alone, and recorded ones of the origin."""
-        for step in plan_without_origin(self.look):
+        for step in plan_without_origin(self.read_state):
             yield from getattr(self, f"_{step}")()
             yield "between two steps"
         yield from self._verify()

@@ -1,4 +1,4 @@
-"""A cluster that was away: which flow may begin, and what a look at its log settles."""
+"""A cluster that was away: which operation may begin, and what a look at its log settles."""
 
 from typing import get_args
 
@@ -9,8 +9,8 @@ from ha_core.model.cluster import Mask
 from ha_core.plan.absence.decision import (
     FINDINGS,
     PERMITS,
+    AbsenceOperation,
     Finding,
-    Flow,
     Presence,
     State,
     compare,
@@ -19,8 +19,8 @@ from ha_core.plan.absence.decision import (
 )
 
 
-def test_every_flow_has_a_rule_for_every_presence_and_every_finding_has_one() -> None:
-    assert set(PERMITS) == set(get_args(Flow))
+def test_every_operation_has_a_rule_for_every_presence_and_every_finding_has_one() -> None:
+    assert set(PERMITS) == set(get_args(AbsenceOperation))
     assert all(set(states) == set(get_args(State)) for states in PERMITS.values())
     assert set(FINDINGS) == set(get_args(Finding))
 

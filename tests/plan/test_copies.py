@@ -28,7 +28,7 @@ from ha_core.plan.absence.reconciled import old_mirror
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
-from ha_core.plan.mirror.copies import also_mirrored, fitting, hold_change
+from ha_core.plan.mirror.held_copies import also_mirrored, fitting, hold_change
 from ha_core.plan.mirror.standby import regained
 from ha_core.plan.move.carry_over import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.move.planner import cut_change, undo_change

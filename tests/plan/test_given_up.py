@@ -20,8 +20,8 @@ CLUSTERS = ("east", "west", "north")
 def test_the_loss_distinguishes_known_offsets_from_possible_ones() -> None:
     forced, planned = losses(ORDERS, "east")
 
-    assert (forced.known, forced.most, forced.known_end, forced.next) == (40, CUT, 40, CUT)
-    assert (planned.known, planned.most, planned.known_end, planned.next) == (9, 9, None, 9)
+    assert (forced.known, forced.most_lost, forced.known_end, forced.next) == (40, CUT, 40, CUT)
+    assert (planned.known, planned.most_lost, planned.known_end, planned.next) == (9, 9, None, 9)
 
 
 def test_the_loss_names_the_writer_epoch_as_an_extent_does() -> None:
@@ -67,8 +67,8 @@ def test_the_loss_of_a_group_has_its_missing_offsets_and_where_it_continues() ->
 
     past, slow = unread(ORDERS, "east", {0: commits})
 
-    assert (slow.group, slow.next, slow.known, slow.most, slow.live) == ("slow", CUT, 33, CUT - 7, True)
-    assert (past.group, past.next, past.known, past.most, past.live) == ("past", CUT, 0, CUT - 50, False)
+    assert (slow.group, slow.next, slow.known, slow.most_lost, slow.live) == ("slow", CUT, 33, CUT - 7, True)
+    assert (past.group, past.next, past.known, past.most_lost, past.live) == ("past", CUT, 0, CUT - 50, False)
 
 
 def test_no_group_misses_records_that_readers_skip_already() -> None:
@@ -131,8 +131,8 @@ def test_after_giving_up_readers_get_all_records_of_other_clusters_at_their_offs
     # Exact: each offset that the cluster may hold by the map is counted once, and known ones are a part of them
     within = [o for e in extents if e.cluster == gone and e.end is not None for o in range(e.start, e.end)]
     assert [o for loss in lost for o in range(loss.start, loss.end)] == within
-    assert sum(loss.most for loss in lost) == len(within)
-    assert all(0 <= loss.known <= loss.most for loss in lost)
+    assert sum(loss.most_lost for loss in lost) == len(within)
+    assert all(0 <= loss.known <= loss.most_lost for loss in lost)
     assert all(next(iter(read(left, loss.start, to)))[0] == loss.next for loss in lost)
 
 
@@ -149,7 +149,7 @@ def test_the_loss_of_a_group_is_the_records_that_it_would_have_read(
     groups = list(unread(topic, gone, {0: [CommittedOffset("g", "west", offset, True)]}))
     # Then it is the number of records that it would have read there
     missed = [at for at, cluster, _ in read(extents, offset, to) if cluster == gone]
-    assert sum(loss.most for loss in groups) == len(missed)
+    assert sum(loss.most_lost for loss in groups) == len(missed)
     if groups and offset < to:
         assert groups[0].next == next(iter(read(without(topic, gone).partitions[0], offset, to)))[0]
 

@@ -92,7 +92,7 @@ def test_a_name_with_dots_is_split_by_known_users(name: str, users: set[str], ex
         ("controller_mutation_rate", 1.0, "Invalid configuration key"),
     ],
 )
-def test_a_limit_that_cannot_be_is_refused(key: str, value: float, words: str) -> None:
+def test_an_invalid_limit_is_refused(key: str, value: float, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_limit(key, value)
 

@@ -47,6 +47,13 @@ def copied(there: dict[str, TopicSetting]) -> dict[str, TopicSetting]:
     return there | {key: TopicSetting(value, own=True, default=there[key].beneath) for key, value in changes.items()}
 
 
+def not_for_copies() -> dict[str, TopicSetting]:
+    """A source whose own settings a copy does not take: by a rule, or as the operator has excluded them."""
+    return settings(
+        leader_replication_throttled_replicas="0:1", unclean_leader_election_enable="true", retention_ms="1"
+    )
+
+
 def changed(there: Settings, changes: dict[str, str | None]) -> Settings:
     """The topic's settings as its brokers show them when the changes are made."""
     topic_settings = dict(there)
@@ -196,14 +203,16 @@ def test_times_are_the_sources_in_a_copy_and_the_brokers_again_when_it_is_writte
     assert written["message.timestamp.after.max.ms"] is None
 
 
-def test_settings_that_name_brokers_trade_records_for_uptime_or_are_to_be_left_alone_are_left_alone() -> None:
-    source = settings(
-        leader_replication_throttled_replicas="0:1", unclean_leader_election_enable="true", retention_ms="1"
-    )
+def test_a_copy_gets_no_throttled_replicas_no_unclean_election_and_no_excluded_setting() -> None:
     there = copied(settings(cleanup_policy="compact"))
-    assert as_copy(source, there, 1, ("retention.*", "cleanup.policy")).changes == {}
-    # An unclean election comes with the switch
-    assert as_writer(source, settings(), 1, ("retention.*",)).changes == {"unclean.leader.election.enable": "true"}
+
+    assert as_copy(not_for_copies(), there, 1, ("retention.*", "cleanup.policy")).changes == {}
+
+
+def test_a_writer_gets_the_unclean_election_of_the_source_but_no_throttled_replicas_and_no_excluded_setting() -> None:
+    changes = as_writer(not_for_copies(), settings(), 1, ("retention.*",)).changes
+
+    assert changes == {"unclean.leader.election.enable": "true"}
 
 
 def test_a_setting_unknown_to_the_targets_brokers_is_reported_and_not_set() -> None:

@@ -197,7 +197,7 @@ def test_a_partition_without_a_known_end_has_an_unknown_loss_and_not_zero() -> N
     topic = moved(by_force(1), None, ends)
 
     (loss,) = losses(topic, "east", (1,))
-    assert (loss.known, loss.most, loss.known_end) == (0, UNKNOWN_RESERVE, 0)
+    assert (loss.known, loss.most_lost, loss.known_end) == (0, UNKNOWN_RESERVE, 0)
     assert list(unconfirmed(View(topics={"orders": topic}))) == [("orders", 1, topic.partitions[1][0])]
 
 

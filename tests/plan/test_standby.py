@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Extent, Run
 from ha_core.model.extent import Extents, Hole, Location, check, identity, locate
-from ha_core.plan.mirror.copies import left_to_origin
+from ha_core.plan.mirror.held_copies import left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 
 

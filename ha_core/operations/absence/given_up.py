@@ -13,8 +13,8 @@ from ha_core.operations.engine.cluster_admins import answering, no_such_cluster,
 from ha_core.operations.engine.creating import QUIET_S, interrupted, way_out
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import write_maps
 from ha_core.operations.proposal.requests import chosen_by, is_pattern, parse_topic
 from ha_core.operations.running import engine
 from ha_core.plan.absence.decision import Presence
@@ -54,8 +54,8 @@ class GivingUp:
         return sum(loss.known for loss in self.losses)
 
     @property
-    def most(self) -> int:
-        return sum(loss.most for loss in self.losses)
+    def most_lost(self) -> int:
+        return sum(loss.most_lost for loss in self.losses)
 
     @property
     def keys(self) -> frozenset[tuple[str, int, int]]:
@@ -67,12 +67,17 @@ class GivingUp:
             "cluster": self.cluster,
             "answers": self.answers,
             "known_lost": self.known,
-            "most_lost": self.most,
+            "most_lost": self.most_lost,
             "extents": [
-                {**loss.to_json(), "known_lost": loss.known, "most_lost": loss.most, "exact": loss.known_end is None}
+                {
+                    **loss.to_json(),
+                    "known_lost": loss.known,
+                    "most_lost": loss.most_lost,
+                    "exact": loss.known_end is None,
+                }
                 for loss in self.losses
             ],
-            "groups": [group._asdict() for group in self.unread],
+            "groups": [group.to_json() for group in self.unread],
             "unasked": list(self.unasked),
             "pointing": list(self.pointing),
             "default": self.default,
@@ -238,11 +243,11 @@ def _evidence(plan: GivingUp) -> dict[str, dict[str, Any]]:
     for loss in plan.losses:
         entry = found[loss.topic]
         entry["known_lost"] += loss.known
-        entry["most_lost"] += loss.most
+        entry["most_lost"] += loss.most_lost
         entry["extents"].append([loss.partition, loss.writer_epoch, loss.start, loss.end, loss.known_end])
     for group in plan.unread:
         groups: dict[str, tuple[int, int, int]] = found[group.topic]["groups"]
         if group.group in groups or len(groups) < MAX_GROUPS:
-            partitions, known, most = groups.get(group.group, (0, 0, 0))
-            groups[group.group] = (partitions + 1, known + group.known, most + group.most)
+            partitions, known, most_lost = groups.get(group.group, (0, 0, 0))
+            groups[group.group] = (partitions + 1, known + group.known, most_lost + group.most_lost)
     return found

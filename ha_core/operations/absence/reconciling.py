@@ -12,7 +12,7 @@ notes were added to the cluster.
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copies import Counted, count
+from ha_core.kafka.counting import Counted, count
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
@@ -25,8 +25,8 @@ from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, rever
 from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_there, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.engine.one_revision import await_served, beginning, commit_single
 from ha_core.operations.engine.report import report_of
+from ha_core.operations.engine.single import await_served, beginning, commit_single
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import LogHeld, Presence, State, compare, out_of_service, settled
 from ha_core.plan.absence.reconciled import (

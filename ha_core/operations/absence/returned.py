@@ -9,8 +9,8 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Extent, Topic
 from ha_core.operations.engine.cluster_admins import logs_there, presence
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.one_revision import write_maps
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import write_maps
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.absence.decision import Unsettled
 from ha_core.plan.absence.returned import Return, confirmed, look_at, read_again, unconfirmed

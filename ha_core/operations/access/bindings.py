@@ -9,8 +9,8 @@ from ha_core.model.identity import MAX_FORMS, NAMED_FORMS, NEAREST, FormError, r
 from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import Expected, run_single
 from ha_core.operations.proposal.requests import parse_scope
 from ha_core.plan.facts.verdict import amount
 

@@ -53,31 +53,28 @@ class Transactions:
         cls, admin: Admin, producers: Mapping[Partition, tuple[ProducerFacts, ...]], timeout_s: float
     ) -> Transactions:
         """:param producers: states that leaders remember, read before."""
-        facts = {
+        transactional = {
             key: some
             for key, all_of in producers.items()
-            if (some := tuple(producer_facts for producer_facts in all_of if producer_facts.transactional))
+            if (some := tuple(producer for producer in all_of if producer.transactional))
         }
         # Open transactions first: the number of producers to ask about is limited.
         ids = dict.fromkeys(
-            producer_facts.producer_id
-            for some in facts.values()
-            for producer_facts in some
-            if producer_facts.in_transaction
+            producer.producer_id for some in transactional.values() for producer in some if producer.in_transaction
         )
-        ids |= dict.fromkeys(producer_facts.producer_id for some in facts.values() for producer_facts in some)
-        brokers = [*ids][:MAX_ASKED]
+        ids |= dict.fromkeys(producer.producer_id for some in transactional.values() for producer in some)
+        asked_ids = [*ids][:MAX_ASKED]
         try:
-            answers = admin.transactions(brokers, timeout_s=timeout_s)
+            answers = admin.transactions(asked_ids, timeout_s=timeout_s)
         except KafkaAdminError:
-            return cls(facts, {}, frozenset())
+            return cls(transactional, {}, frozenset())
         # A topic that was a copy has markers of its copiers, which are no client's transactions.
         copiers = {answer for answer, (name, _) in answers.items() if name.startswith(COPIERS)}
         clients = (
-            (key, tuple(producer_facts for producer_facts in some if producer_facts.producer_id not in copiers))
-            for key, some in facts.items()
+            (key, tuple(producer for producer in some if producer.producer_id not in copiers))
+            for key, some in transactional.items()
         )
-        return cls({key: some for key, some in clients if some}, answers, frozenset(brokers))
+        return cls({key: some for key, some in clients if some}, answers, frozenset(asked_ids))
 
     @property
     def topics(self) -> frozenset[str]:
@@ -205,15 +202,15 @@ def _topics(admin: Admin, names: Collection[str], timeout_s: float, now_ms: int)
     if not names:
         return {}
     # Usage may have illegal topic names, for which a healthy cluster would refuse the whole request.
-    descriptions = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
+    topics = admin.topics([name for name in names if legal_name(name)], timeout_s=timeout_s)
     try:
-        keys = [(name, partition) for name, topic in descriptions.items() for partition in topic.ends]
+        keys = [(name, partition) for name, topic in topics.items() for partition in topic.ends]
         producers = admin.producers(keys, timeout_s=timeout_s)
     except UnsupportedByClusterError:
         producers = {}
     transactions = Transactions.read(admin, producers, timeout_s)
     facts = {name: TopicFacts(exists=False) for name in names}
-    for name, topic in descriptions.items():
+    for name, topic in topics.items():
         facts[name] = TopicFacts(
             exists=True,
             partitions=topic.partitions,

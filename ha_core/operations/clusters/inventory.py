@@ -133,8 +133,8 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
     homes = group_homes(view, environment.store.usage().values())
     for cluster, (groups, answered) in zip(clusters, environment.pool.map(ask, clusters), strict=True):
         if not answered:
-            group_facts = groups or environment.store.known(KnownTopic, cluster)
-            (last_seen if group_facts else unasked).append(cluster)
+            was_recorded = bool(groups) or bool(environment.store.known(KnownTopic, cluster))
+            (last_seen if was_recorded else unasked).append(cluster)
         for name, group in groups.items():
             for key, offset in group.offsets.items():
                 commit = CommittedOffset(name, cluster, offset, group.may_have_members)
@@ -164,12 +164,10 @@ def _groups(
     if admin is not None:
         try:
             states = admin.list_groups(timeout_s=timeout_s) if wanted is None else dict.fromkeys(wanted, "")
-            descriptions = groups_of(admin, sorted(states), timeout_s)
+            group_facts = groups_of(admin, sorted(states), timeout_s)
             # Groups of the newer protocol (KIP-848) are described as dead, and listed as what they are.
-            dead = {
-                name: states[name] for name, group in descriptions.items() if group.state == "Dead" and states[name]
-            }
-            groups = descriptions | {name: replace(descriptions[name], state=state) for name, state in dead.items()}
+            dead = {name: states[name] for name, group in group_facts.items() if group.state == "Dead" and states[name]}
+            groups = group_facts | {name: replace(group_facts[name], state=state) for name, state in dead.items()}
             return {name: group for name, group in groups.items() if group.offsets or group.members}, ""
         except KafkaAdminError as refused:
             error = str(refused)

@@ -10,8 +10,8 @@ from ha_core.model.operation import SingleKind
 from ha_core.operations.engine.cluster_admins import answering, no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import Expected, run_single
 from ha_core.plan.absence.masking import Affected, affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.facts.verdict import amount, error, listed
@@ -123,8 +123,8 @@ def _holders(environment: Environment, view: View) -> dict[str, list[str]]:
     def names(cluster: str) -> Collection[str]:
         try:
             if cluster in up:
-                descriptions = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
-                return {name for name, topic in descriptions.items() if not topic.internal} - view.copy_logs
+                topics = up[cluster].topics(offsets=False, timeout_s=LOOK_S)
+                return {name for name, topic in topics.items() if not topic.internal} - view.copy_logs
         except KafkaAdminError as error:
             environment.say(f"the topics of {cluster} cannot be listed: {error}")
         return environment.store.known_names(KnownTopic, cluster) - view.copy_logs

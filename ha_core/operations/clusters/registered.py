@@ -14,8 +14,8 @@ from ha_core.operations.clusters.masking import dependents_of, move_first
 from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import Expected, run_single
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import Expected, run_single
 from ha_core.plan.absence.decision import gone_for_good
 from ha_core.plan.engine.revision import FINAL, AnyOperation
 from ha_core.plan.facts.clusters import ClusterFacts

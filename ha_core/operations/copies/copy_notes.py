@@ -18,7 +18,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE
+from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE
 from ha_core.plan.preflight import PreflightCase
 
 FORCED_S = 2.0

@@ -51,13 +51,13 @@ def mirrors_by_route(view: View, topics: Collection[str], target: str) -> dict[t
 
 def described(admin: Admin, names: Collection[str], timeout_s: float | None = None) -> dict[str, TopicDescription]:
     """The topics of a move in one of its clusters. :raises StepFailedError: one of them is gone."""
-    descriptions = admin.topics(names, offsets=False, timeout_s=timeout_s)
-    missing = sorted(set(names) - descriptions.keys())
+    topics = admin.topics(names, offsets=False, timeout_s=timeout_s)
+    missing = sorted(set(names) - topics.keys())
     if missing:
         raise StepFailedError(
             f"Topic {missing[0]} does not exist in cluster {admin.cluster.name} any more. Plan the move again."
         )
-    return descriptions
+    return topics
 
 
 def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str, Admin]:

@@ -121,10 +121,10 @@ class Environment:
 
         def look(cluster: Cluster) -> str | None:
             try:
-                descriptions = self.admin(cluster).topics([topic], offsets=False)
+                topics = self.admin(cluster).topics([topic], offsets=False)
             except (KafkaAdminError, RefusedError):
                 return None
-            return cluster.name if topic in descriptions else None
+            return cluster.name if topic in topics else None
 
         found = self.pool.map(look, view.clusters.values())
         return sorted(name for name in found if name is not None)

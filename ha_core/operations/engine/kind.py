@@ -6,50 +6,19 @@ Locks, epochs and reports are alike for all kinds; the engine has them.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ha_core.model import MoveRequest
 from ha_core.model.operation import UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.plan.engine.revision import FINAL, AnyOperation, MoveDamagedError
+from ha_core.operations.engine.steps import AnyStep, Steps
+from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
 
 PATIENCE_S = 60.0
-AnyStep = TypeVar("AnyStep", bound=str)
 T = TypeVar("T")
-Effect = Callable[[], None]
-
-
-class Effects(ABC, Generic[AnyStep]):
-    """Carries out the steps that a planner names."""
-
-    @property
-    @abstractmethod
-    def effects(self) -> Mapping[AnyStep, Effect]:
-        """Each step of the plan, and the method that is its effect."""
-
-    def perform(self, step: AnyStep) -> None:
-        self.effects[step]()
-
-
-class Steps(Effects[AnyStep], Generic[AnyOperation, AnyStep]):
-    """The effects of the planner's steps on one operation. Facts that a step reads are kept for later steps here."""
-
-    def __init__(self, journal: Journal[AnyOperation], why: str = "") -> None:
-        """:param why: the reason of an undo, for the result."""
-        self.journal, self.environment, self.why = journal, journal.environment, why
-
-    def has_way_back(self, step: AnyStep) -> bool:
-        """Whether the operation can be taken back when the step fails."""
-        raise NotImplementedError
-
-    def undone(self) -> None:
-        self.journal.finish("undone", self.why)
-
-    def release(self) -> None:
-        self.journal.release()
 
 
 class WaitingProgress(Protocol):
@@ -110,7 +79,7 @@ class Kind(ABC):
                 text = f"{error}." if isinstance(error, MoveDamagedError) else str(error)
                 task = next((name for name, some in self.tasks.items() if step in some), step)
                 back = partial(self.take_back, effects.journal, f"{task}: {text}")
-                if not patiently(effects.environment, back) or not isinstance(error, Exception):
+                if not retry_while_store_is_away(effects.environment, back) or not isinstance(error, Exception):
                     raise
                 verdicts = error.verdicts if isinstance(error, MoveError) else ()
                 raise StepFailedError(f"{text} {self.taken_back}", verdicts) from error
@@ -160,7 +129,7 @@ class Kind(ABC):
         )
 
 
-def patiently(environment: Environment, action: Callable[[], T]) -> T:
+def retry_while_store_is_away(environment: Environment, action: Callable[[], T]) -> T:
     """Retry `action`, which clients wait for, while ZooKeeper is away for up to `PATIENCE_S`.
 
     :raises StoreUnavailableError: it was away all that time. A resume takes the operation back.

@@ -37,7 +37,7 @@ class OrphanRecovery:
     _locks: frozenset[str] = frozenset()
     _running: tuple[str, ...] = ()
 
-    def look(self) -> tuple[str, ...]:
+    def find(self) -> tuple[str, ...]:
         """Ids of the operations to be resumed now. Changes nothing.
 
         :raises StoreUnavailableError: ZooKeeper is away; earlier looks are forgotten.

@@ -14,8 +14,8 @@ from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment, ms_of
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.one_revision import OneRevision, begin_single, write_maps
 from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.single import Single, begin_single, write_maps
 from ha_core.operations.proposal.requests import chosen_by, require_named
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.grouping import grouped
@@ -319,7 +319,7 @@ def delete_left_behind(
     return report_of(environment, journal.operation), deleted
 
 
-class Age(OneRevision):
+class Age(Single):
     """Drops aged extents from maps; or, without a revision, deletes the topics left in a cluster."""
 
     names = ("age",)

@@ -38,8 +38,8 @@ from ha_core.operations.engine.cluster_admins import admin_of, answering
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.one_revision import Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import BaseProposal, Report, report_of
+from ha_core.operations.engine.single import Expected, Single, beginning, commit_single, unserved
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Verdict, amount, listed
 from ha_core.plan.migration.aging import locked_topics
@@ -201,7 +201,7 @@ def _facts(environment: Environment, names: Collection[str], ours: str = "") -> 
     return DeletionFacts(held, unasked, {name: groups for name, groups in readers.items() if groups}, locked)
 
 
-class Delete(OneRevision):
+class Delete(Single):
     """Deletes topics, cluster after cluster, beginning with their tombstones."""
 
     names = ("delete",)

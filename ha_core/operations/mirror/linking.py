@@ -18,8 +18,8 @@ from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, commit_now, nested_by_topic
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
 from ha_core.operations.proposal.proposal import with_trials
 from ha_core.operations.proposal.requests import is_pattern, make_request

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from ha_core.model import LEAST_BYTES_S, Document, Mirror
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.one_revision import run_single
 from ha_core.operations.engine.report import Report
+from ha_core.operations.engine.single import run_single
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 from ha_core.store.commits import Key

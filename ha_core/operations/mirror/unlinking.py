@@ -27,8 +27,8 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.one_revision import SERVED, Expected, OneRevision, beginning, commit_single, unserved
 from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.single import SERVED, Expected, Single, beginning, commit_single, unserved
 from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
@@ -93,11 +93,13 @@ def unlink(
 def _end(environment: Environment, topics: Sequence[str], target: str, reason: str, delete_copy: bool) -> Report:
     with beginning(environment, "unlink", reason, [f"topic:{name}" for name in sorted(topics)]) as journal:
         with journal.step("unlink") as seen:
-            end = judged(environment, topics, target, delete_copy)  # under the locks nothing of it changes
+            mirrors_to_end = judged(environment, topics, target, delete_copy)  # under the locks nothing of it changes
             seen.update(topics=sorted(topics), target=target, reason=reason, delete_copy=delete_copy)
             deletes_in = target if delete_copy else ""
-            journal.note(mirrors=end.mirrors, deletes_in=deletes_in, topic_ids=dict(end.topic_ids))
-            commit_single(journal, (), end.expected, seen)
+            journal.note(
+                mirrors=mirrors_to_end.mirrors, deletes_in=deletes_in, topic_ids=dict(mirrors_to_end.topic_ids)
+            )
+            commit_single(journal, (), mirrors_to_end.expected, seen)
         Unlink().end(journal)
         return report_of(environment, journal.operation)
 
@@ -137,7 +139,7 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
 
 
-class Unlink(OneRevision):
+class Unlink(Single):
     """Ends mirrors, and deletes their copies if asked to."""
 
     names = ("unlink",)
@@ -230,10 +232,8 @@ def _without_source(environment: Environment, mirrors: Collection[Mirror]) -> st
     """The copies that may be the last logs of their topics, since their sources do not answer; empty: none."""
     for source, names in sorted(grouped((mirror.source, mirror.topic) for mirror in mirrors).items()):
         try:
-            descriptions = admin_of(environment, source).topics(names)
-            silent = sorted(
-                name for name, description in descriptions.items() if len(description.ends) < description.partitions
-            )
+            topics = admin_of(environment, source).topics(names)
+            silent = sorted(name for name, topic in topics.items() if len(topic.ends) < topic.partitions)
             why = f"leaders of {listed(silent)} do not answer" if silent else ""
         except (KafkaAdminError, RefusedError) as error:
             why = str(error)

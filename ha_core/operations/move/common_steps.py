@@ -22,8 +22,9 @@ from ha_core.operations.engine.await_gateways import require_served, serves
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_origin, origin_of
 from ha_core.operations.engine.errors import BypassError, MoveError, NotServedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import AnyStep, Kind, Steps
+from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
+from ha_core.operations.engine.steps import AnyStep, Steps
 from ha_core.operations.move import dependents
 from ha_core.operations.proposal.proposal import as_made
 from ha_core.plan.facts.clusters import Partition

@@ -21,7 +21,7 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.plan.engine.revision import Documents
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copies import tail_of, to_hold, unturned
+from ha_core.plan.mirror.held_copies import tail_of, to_hold, unturned
 from ha_core.plan.move.step_verdicts import copies_differ, not_compared
 
 

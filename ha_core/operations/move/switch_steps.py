@@ -9,9 +9,8 @@ After a fence an open transaction could not end: its records are refused, and th
 remember transactional producers, a transaction fence comes first. Producers without transactions do not notice it.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
-from contextlib import closing
 from dataclasses import replace
 from functools import cached_property, partial
 
@@ -23,13 +22,13 @@ from ha_core.operations.copies.taken import Taken, fence_copiers, require_usable
 from ha_core.operations.copies.writers import BEHIND_CUT_S, open_ended_copies, open_to_writers
 from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
-from ha_core.operations.engine.errors import MoveError, StepFailedError
+from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
-from ha_core.operations.engine.kind import Effect, patiently
 from ha_core.operations.engine.revisions import Touched, nested_by_topic
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
-from ha_core.operations.move.common_steps import MoveKind, MoveSteps
+from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.fenced_reads import FencedReads
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.settings import (
@@ -48,23 +47,20 @@ from ha_core.operations.move.switch_mirrors import (
 )
 from ha_core.operations.proposal.usage import counts_days
 from ha_core.plan.access.usage_age import split
-from ha_core.plan.engine.revision import FINAL, MoveDamagedError
+from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import listed
-from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
+from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, also_mirrored, fitting, held, hold_change, to_hold
 from ha_core.plan.move.closure import closure
 from ha_core.plan.move.partitions import of_all
 from ha_core.plan.move.planner import (
     TASKS,
-    UNDO,
     Step,
     cut_change,
     fence_change,
     quiesce_change,
-    remaining_steps,
-    steps,
     undo_change,
 )
-from ha_core.store.errors import StoreUnavailableError, TooLargeError
+from ha_core.store.errors import TooLargeError
 
 OURS_FOR_S = 1.0
 """Time for which a hold is not checked again: far below the session time of an executor. A check costs a write."""
@@ -74,7 +70,7 @@ KEEP_ALIVE_S = 3.0
 
 
 class SwitchSteps(MoveSteps[SwitchOperation, Step]):
-    """The effects of a switch's steps. `window`, and its results, belong to one run of `cut_over`."""
+    """The effects of a switch's steps. `fenced_reads`, and its results, belong to one run of `cut_over`."""
 
     def __init__(self, journal: Journal[SwitchOperation], why: str = "") -> None:
         super().__init__(journal, why)
@@ -180,7 +176,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         self.begun = self.environment.monotonic()
         self.journal.append("cut_over", "started")
         self.settings = follow_origin(self.journal, self.journal.moves.topics)
-        self.window.warm()
+        self.fenced_reads.warm()
         self._refuse_latecomers()
 
     def quiesce(self) -> None:
@@ -188,7 +184,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
 
         :raises StepFailedError: one stays open for the drain timeout.
         """
-        topics = {topic for topic, _ in self.window.transactional()}
+        topics = {topic for topic, _ in self.fenced_reads.transactional()}
         if topics:
             with self.journal.lap("quiesce") as seen:
                 documents = quiesce_change(self.journal.operation, self.touched.view, topics)
@@ -211,16 +207,16 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         self._refuse_latecomers()
 
     def ends(self) -> None:
-        window, adopted = self.window, self.journal.operation.evidence.adopted
+        reads, adopted = self.fenced_reads, self.journal.operation.evidence.adopted
         with self.journal.lap("ends") as seen:
             checked = None
-            if adopted and window.origin is not None:
-                checked = self.environment.pool.submit(still_adopted, window.origin, window.target, adopted)
+            if adopted and reads.origin is not None:
+                checked = self.environment.pool.submit(still_adopted, reads.origin, reads.target, adopted)
             taken = self.taking_over.result()  # the takeover's markers end the copies
             require_usable(self.journal.request, self.journal.moves.topics, taken)
             self.partly = {name: why for name, why in taken.partly.items() if name not in taken.damaged}
             self.copies, self.stay = taken.without(taken.damaged), taken.damaged
-            self.found = window.read()
+            self.found = reads.read()
             self.alive = adopted if checked is None else checked.result()
             producers = sum(len(known) for known in self.found.producers.values())
             seen.update(partitions=len(self.found.ends), producers=producers)
@@ -232,7 +228,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
                 found, keys = self.found, self.levelling.partitions
                 ends = {key: found.origin[key].log_end for key in keys}
                 self.copies = self.levelling.finish(ends, self.journal.request.drain_timeout_s)
-                there = self.window.target.ends(keys)
+                there = self.fenced_reads.target.ends(keys)
                 copied = {
                     key: replace(found.ends[key], target=one.log_end, target_start=one.start)
                     for key, one in there.items()
@@ -245,8 +241,8 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         adopted = self.journal.operation.evidence.adopted
         with self.journal.lap("offsets") as seen:
             for name in adopted.keys() - self.alive.keys():
-                remove_members(self.window.target, in_target(name, adopted[name]))
-            counts = self.window.copy_offsets(self.alive)
+                remove_members(self.fenced_reads.target, in_target(name, adopted[name]))
+            counts = self.fenced_reads.copy_offsets(self.alive)
             seen.update(groups=len(counts), offsets=sum(counts.values()), adopted=len(self.alive))
 
     def cut(self) -> None:
@@ -286,7 +282,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         fenced_ms = environment.ms_since(self.fenced_at)
         journal.update(revision=revision)
         journal.write_pending()
-        detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.window.left_out)}
+        detail = {"revision": revision, "fenced_ms": round(fenced_ms, 1), "left_out": list(self.fenced_reads.left_out)}
         journal.append("cut_over", "done", environment.ms_since(self.begun), detail)
         environment.say(f"clients waited {fenced_ms:.1f} ms under the fence (fenced_ms)")
         apply_source_settings(journal)
@@ -349,7 +345,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             self.undone_step("leave", text, left)
 
     @cached_property
-    def window(self) -> FencedReads:
+    def fenced_reads(self) -> FencedReads:
         journal, environment = self.journal, self.environment
         request, moves = journal.request, journal.moves
         target, origin = journal.target, origin_of(environment, request)
@@ -381,18 +377,18 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         held = [
             mirror for mirror in mirrors if mirror.held == journal.operation.id and journal.request.mode == "forced"
         ]
-        partitions = self.window.partitions if held else ()
+        partitions = self.fenced_reads.partitions if held else ()
         good_part = journal.request.damaged_copies == "good-part"
         return self.environment.pool.submit(take_over, self.environment, journal.target, held, partitions, good_part)
 
     def _await_transactions(self, revision: int) -> None:
         """Gateways know transactions that have not written yet; the origin knows those that no gateway has seen."""
-        environment, request, window = self.environment, self.journal.request, self.window
+        environment, request, reads = self.environment, self.journal.request, self.fenced_reads
         reached = drained(revision, self.journal.operation.id)
         begun = alive_at = environment.monotonic()
         while True:
             late = tuple(gateway for gateway in environment.store.gateways() if not reached(gateway))
-            found = {} if late else window.open_transactions()
+            found = {} if late else reads.open_transactions()
             if not late and not found:
                 return
             now = environment.monotonic()
@@ -404,8 +400,8 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
                     f"{where}. Let them end, or give the move a --drain-timeout that is longer than they take. One "
                     "whose producer is gone is aborted by its coordinator after the producer's transaction.timeout.ms."
                 )
-            if now - alive_at > KEEP_ALIVE_S and window.origin is not None:
-                still_adopted(window.origin, window.target, self.journal.operation.evidence.adopted)
+            if now - alive_at > KEEP_ALIVE_S and reads.origin is not None:
+                still_adopted(reads.origin, reads.target, self.journal.operation.evidence.adopted)
                 alive_at = now
             environment.sleep(PAUSE_S)
 
@@ -432,70 +428,3 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             f"Clients of the scope began to use {named} after the move was planned: it would stay in the origin. "
             "Start the move again, and it is taken along."
         )
-
-
-class Switch(MoveKind):
-    """Moves clients, topics and groups, under a fence of some milliseconds."""
-
-    names = ("switch",)
-    tasks = TASKS
-    taken_back = "The operation was undone: no fence and no lock is left."
-
-    def advance(self, journal: Journal[SwitchOperation]) -> None:
-        if (left := _left(journal)) == UNDO:
-            self.take_back(journal, "interrupted before its cut")
-        else:
-            self._take(SwitchSteps(journal), left)
-
-    def run_task(self, journal: Journal[SwitchOperation], task: str) -> None:
-        """If an earlier run has left a fence, the planner decides how to continue."""
-        operation = journal.operation
-        left = steps(journal.request)
-        if operation.state in {"fenced", "undoing"}:
-            left = _left(journal)
-            if left == UNDO and self.take_back(journal, f"interrupted in {task}"):
-                raise StepFailedError(
-                    f"Operation {operation.id} was interrupted under its fence, and is undone now. "
-                    "Start the move again."
-                )
-            if operation.state == "fenced" and task != "cut_over":
-                raise StepFailedError(f"Operation {operation.id} is fenced: the task to run is cut_over, not {task}.")
-        after_cut = task in {"verify", "record"}
-        if after_cut and journal.operation.state != "cut":
-            raise StepFailedError(
-                f"Operation {operation.id} has not cut over yet (its state is {journal.operation.state}): "
-                "run the steps in order."
-            )
-        if after_cut or journal.operation.state != "cut":
-            self._take(SwitchSteps(journal), [step for step in left if step in TASKS[task]])
-
-    def _take(self, effects: SwitchSteps, left: Iterable[Step]) -> None:
-        with closing(effects):
-            self.perform_steps(effects, left)
-
-    def take_back(self, journal: Journal[SwitchOperation], why: str) -> bool:
-        effects = SwitchSteps(journal, why)
-
-        def back() -> None:
-            for step in UNDO:
-                effects.perform(step)
-
-        try:
-            patiently(journal.environment, back)
-        except MoveDamagedError:
-            if journal.operation.state != "cut":
-                raise
-            return False
-        except StoreUnavailableError as error:
-            operation_id = journal.operation.id
-            raise MoveError(
-                f"Operation {operation_id} could not be undone ({error}); it failed because of: {why} Its fence and "
-                f"locks may still stand. `switchyard undo {operation_id}` when ZooKeeper answers again."
-            ) from error
-        return True
-
-
-def _left(journal: Journal[SwitchOperation]) -> tuple[Step, ...]:
-    """The steps that are left, from the stored state."""
-    view = journal.environment.store.load()
-    return remaining_steps(journal.operation, view.topics, view.groups)

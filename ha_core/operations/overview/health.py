@@ -221,10 +221,10 @@ def _left(environment: Environment) -> frozenset[str]:
     """Operations that clients wait for, without executor, and that no process resumes."""
     recovery = OrphanRecovery(environment)
     deadline = environment.monotonic() + LEFT_S
-    found = recovery.look()
+    found = recovery.find()
     while recovery.waiting and environment.monotonic() < deadline:
         environment.sleep(PAUSE_S)
-        found = recovery.look()
+        found = recovery.find()
     return frozenset(found)
 
 

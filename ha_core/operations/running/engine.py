@@ -21,15 +21,15 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import Journal, holding
 from ha_core.operations.engine.kind import Kind
-from ha_core.operations.engine.one_revision import OneRevision
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
+from ha_core.operations.engine.single import Single
 from ha_core.operations.migration.aging import Age
 from ha_core.operations.migration.crossing.migrate import Migrate
 from ha_core.operations.migration.topic_deletion import Delete
 from ha_core.operations.mirror.linking import Link
 from ha_core.operations.mirror.unlinking import Unlink
-from ha_core.operations.move.switch_steps import Switch
+from ha_core.operations.move.switch import Switch
 from ha_core.plan.engine.abandoned import AT_ONCE_S
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.plan.facts.verdict import Verdict
@@ -39,7 +39,7 @@ FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
 """Errors that keep an operation from continuing. Anything else is a defect."""
 BEGUN_S = 2.0
 """Longer than the time from an operation's beginning until its command holds it."""
-_KINDS: tuple[type[Kind], ...] = (OneRevision, Age, Unlink, Delete, Switch, Migrate, Link)
+_KINDS: tuple[type[Kind], ...] = (Single, Age, Unlink, Delete, Switch, Migrate, Link)
 """A later kind overrides names of an earlier one."""
 KINDS: Mapping[str, Kind] = {name: kind() for kind in _KINDS for name in kind.names}
 """The only place that maps an operation to its effects."""
@@ -222,10 +222,10 @@ def interrupted_twins(environment: Environment, request: MoveRequest) -> list[Op
 def recover_one(environment: Environment) -> None:
     """Before an operation begins: resume one orphan that clients wait for."""
     recovery = OrphanRecovery(environment)
-    recovery.look()
+    recovery.find()
     while recovery.waiting:
         environment.sleep(AT_ONCE_S / 2)
-        for operation_id in recovery.look():
+        for operation_id in recovery.find():
             environment.say(f"operation {operation_id} was left by its executor: continuing it")
             environment.say(f"operation {operation_id}: {resume_orphan(recovery, operation_id)}")
             return

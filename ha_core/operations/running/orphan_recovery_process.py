@@ -43,7 +43,7 @@ def recover_always(environment: Environment, _message: dict[str, Any]) -> None:
     with ThreadPoolExecutor(AT_ONCE, "care") as pool:
         while True:
             try:
-                due = recovery.look()
+                due = recovery.find()
                 requests = topic_deletion.requested(environment)
             except StoreError as error:
                 _log.warning("operations could not be looked at: %s", error)

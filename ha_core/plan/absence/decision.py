@@ -1,6 +1,6 @@
 """A cluster that was away: how it stands, what its logs show, and what may be concluded from that.
 
-Four flows decide about such a cluster, each in the module of its name:
+Four operations decide about such a cluster, each in the module of its name:
 
 - *without-origin* (`crossing_without_origin`): a crossing ends although its origin does not answer.
 - *return* (`returned`): the extents that a forced cut left close at the true ends of their logs.
@@ -19,7 +19,7 @@ The invariant of all four, after any number of interruptions:
 4. Only an operator concludes that records are lost. Until then readers wait for them, and the document that names them
    stays.
 
-`PERMITS` says which flow may begin while the cluster stands as it does; `FINDINGS` says what its log settles.
+`PERMITS` says which operation may begin while the cluster stands as it does; `FINDINGS` says what its log settles.
 """
 
 from collections.abc import Mapping
@@ -27,13 +27,13 @@ from typing import Literal, NamedTuple
 
 from ha_core.model import View
 
-Flow = Literal["without-origin", "return", "reconcile", "give-up"]
+AbsenceOperation = Literal["without-origin", "return", "reconcile", "give-up"]
 State = Literal["unregistered", "masked", "away", "refuses", "back"]
 """`refuses`: it answers, but refuses the account, or only a part of its brokers answers. `back`: it can be asked."""
 Permit = Literal["yes", "if declared", "no"]
 """`if declared`: only if the operator declares it, by --force or --accept-loss."""
 
-PERMITS: Mapping[Flow, Mapping[State, Permit]] = {
+PERMITS: Mapping[AbsenceOperation, Mapping[State, Permit]] = {
     "without-origin": {"unregistered": "yes", "masked": "yes", "away": "yes", "refuses": "yes", "back": "if declared"},
     "return": {"unregistered": "no", "masked": "no", "away": "no", "refuses": "no", "back": "yes"},
     "reconcile": {"unregistered": "no", "masked": "no", "away": "if declared", "refuses": "if declared", "back": "yes"},
@@ -56,9 +56,9 @@ class Presence(NamedTuple):
         """It is not dead, whatever else is wrong with it."""
         return self.state in ("refuses", "back")
 
-    def permits(self, flow: Flow, declared: bool = False) -> bool:
+    def permits(self, operation: AbsenceOperation, declared: bool = False) -> bool:
         """:param declared: the operator declares it."""
-        permit = PERMITS[flow][self.state]
+        permit = PERMITS[operation][self.state]
         return permit == "yes" or (permit == "if declared" and declared)
 
     @property

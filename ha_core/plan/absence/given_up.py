@@ -43,7 +43,7 @@ class Loss(NamedTuple):
         return (self.end if self.known_end is None else self.known_end) - self.start
 
     @property
-    def most(self) -> int:
+    def most_lost(self) -> int:
         """Upper bound of lost offsets, including those from `known_end` to the cut, which may never have existed."""
         return self.end - self.start
 
@@ -68,8 +68,12 @@ class UnreadGroup(NamedTuple):
     """Offset at which it continues: `offset` itself, if another cluster holds that."""
     known: int
     """Offsets from its commit on that are known to be lost."""
-    most: int
-    """See `Loss.most`."""
+    most_lost: int
+    """See `Loss.most_lost`."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Its fields; the upper bound is `most`, a field name that programs know."""
+        return {"most" if name == "most_lost" else name: value for name, value in self._asdict().items()}
 
 
 def losses(topic: Topic, cluster: str, only: Collection[int] = ()) -> Iterator[Loss]:
@@ -127,11 +131,12 @@ def unread(
     for partition, some in groupby(waited_for, attrgetter("partition")):
         here = list(some)
         for commit in sorted(commits.get(partition, ())):
-            most = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
-            if most:
+            most_lost = sum(max(0, loss.end - max(loss.start, commit.offset)) for loss in here)
+            if most_lost:
                 known = sum(max(0, loss.start + loss.known - max(loss.start, commit.offset)) for loss in here)
                 # The fields of a commit come in this order.
-                yield UnreadGroup(topic.name, partition, *commit, _next(left[partition], commit.offset), known, most)
+                continues_at = _next(left[partition], commit.offset)
+                yield UnreadGroup(topic.name, partition, *commit, continues_at, known, most_lost)
 
 
 def _next(extents: Iterable[Extent], offset: int) -> int:

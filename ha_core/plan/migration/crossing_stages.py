@@ -32,7 +32,7 @@ BEFORE_OPEN = frozenset[Step](get_args(BeforeOpen))
 FencePart = Literal["hold", "drain", "quiet", "producers", "finish"]
 BEHIND_FENCE: tuple[FencePart, ...] = get_args(FencePart)
 """Parts of `end`: the fence, gateways drained, stable log ends, last sequences below the cuts, the last revision."""
-Look = Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]
+ReadState = Callable[[], tuple[MigrateOperation, Mapping[str, Topic]]]
 """Reads the current documents."""
 PartWithoutOrigin = Literal["hold", "drain", "written", "conclude"]
 WITHOUT_ORIGIN: tuple[PartWithoutOrigin, ...] = get_args(PartWithoutOrigin)
@@ -89,29 +89,29 @@ def remaining_steps(operation: MigrateOperation, topics: Mapping[str, Topic]) ->
     return ("settle",) if "open" in found else ("verify", "groups", "record")
 
 
-def plan(look: Look, at_once: Callable[[], bool]) -> Iterator[Step]:
+def plan(read_state: ReadState, at_once: Callable[[], bool]) -> Iterator[Step]:
     """The steps of a crossing, until it has ended or has to wait for its logs.
 
     :param at_once: whether to end topics that have not reached their cuts under a fence.
     """
     while True:
-        some = remaining_steps(*look())
+        some = remaining_steps(*read_state())
         yield from some
         if some[-1] in {"record", "undone", "release"}:
             return
-        if some == ("settle",) and "open" in stages(*look()).values():
+        if some == ("settle",) and "open" in stages(*read_state()).values():
             if not at_once():
                 return
             yield "end"
 
 
-def plan_without_origin(look: Look) -> Iterator[Step]:
+def plan_without_origin(read_state: ReadState) -> Iterator[Step]:
     """The steps that end a crossing whose origin is dead, up to its cut; `plan` has those after it.
 
     An undo whose target was never written is completed, because it does not need the origin.
     """
     while True:
-        operation, topics = look()
+        operation, topics = read_state()
         step = remaining_steps(operation, topics)[0]
         if step == "lift":
             yield "lift"

@@ -129,20 +129,22 @@ def regained(before: Extents, tail: LostTail, partition: int, log_end: int, dele
     if log_end < part.mirrored or part.differs_at is not None:
         return before
     first = part.below[0].start
-    copied = [one for one in before[:-1] if one.copied and one.cluster == tail.target and one.start >= first]
+    copied = [
+        extent for extent in before[:-1] if extent.copied and extent.cluster == tail.target and extent.start >= first
+    ]
     if not copied or (copied[-1].end or 0) > part.client:
         return before
     at = copied[0].start
-    own = [_from(one, at) for one in part.below if one.end is not None and one.end > at]
-    others = [one for one in before if one not in copied]
+    own = [_from(extent, at) for extent in part.below if extent.end is not None and extent.end > at]
+    others = [extent for extent in before if extent not in copied]
     # The cluster may have kept the beginning of the first stay: join both, since a stay is one extent.
     for older in others:
         if own and _goes_on(older, own[0]):
             others.remove(older)
             own[0] = own[0].changed(start=older.start, base=older.base)
             break
-    ours = [*own, *(one for one in others if one.cluster == tail.cluster and one.end is not None)]
-    others = [one for one in others if one not in ours]
+    ours = [*own, *(extent for extent in others if extent.cluster == tail.cluster and extent.end is not None)]
+    others = [extent for extent in others if extent not in ours]
     kept = _starting_at(ours, log_start(ours, tail.cluster, deleted_below))
     after = tuple(sorted((*others, *kept), key=lambda extent: extent.start))
     return before if check(after) else after

@@ -14,7 +14,7 @@ The invariant, at every point of every move, after any number of interruptions:
 4. A group's offsets are in the target before its coordinator is there, and the topics that they name exist there.
 5. A topic is created in the target only when every gateway applies a map that routes all clients to the origin, and
    loses that map only when the copy is gone again (`identity_maps`). So at the cut the copy is empty, or missing.
-6. A topic with a mirror goes to its copy (`copies`), which is complete under the fence if the origin is alive. No
+6. A topic with a mirror goes to its copy (`held_copies`), which is complete under the fence if the origin is alive. No
    other mirror from the origin outlives the cut.
 
 Before the fence clients notice only that new transactions wait until open ones have ended; from fence to cut they wait;
@@ -53,7 +53,7 @@ from ha_core.plan.engine.revision import (
 )
 from ha_core.plan.facts.clusters import CopyFacts, Ends, Partition, Producers
 from ha_core.plan.migration.cuts import forced_cut
-from ha_core.plan.mirror.copies import (
+from ha_core.plan.mirror.held_copies import (
     copied_producers,
     held,
     left_to_origin,
@@ -89,6 +89,12 @@ Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 # reverse: mirrors of the opposite direction, from the target to the former origin
 # groups: move the groups that read the topics, in an operation of their own, if requested
 # record: write the result, release the locks
+# lift: end fences and holds, in one revision that marks the operation as being undone
+# leave: remove the adopted members from the target's groups
+# discard: delete topics that the move created in the target and that are still empty
+# unpin: remove the maps that `pin` gave to topics that exist only in the origin
+# undone: write the result, release the locks
+# release: release the locks of an operation that has ended
 TASKS: Mapping[str, tuple[Step, ...]] = {
     "compare": ("compare",),
     "prepare": ("pin", "prepare"),

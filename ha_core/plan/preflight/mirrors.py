@@ -8,7 +8,7 @@ from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
-from ha_core.plan.mirror.copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
+from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
 from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, by_notes, lag_bound

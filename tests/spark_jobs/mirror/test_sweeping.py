@@ -8,7 +8,7 @@ import pytest
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, Document, Mirror
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.one_revision import begin_single
+from ha_core.operations.engine.single import begin_single
 from ha_core.plan.mirror.copy_guard import guard, guards
 from ha_core.store.commits import StateChange, key_of
 from ha_core.store.paths import path_of

@@ -223,9 +223,9 @@ def _let_in(pair: MirrorPair, topics: Collection[str]) -> None:
     locked_out = sorted(set(topics) - target.writable(topics))
     if not locked_out:
         return
-    freed = remove_guards(target, target.access_rules(), locked_out, pair.topics_unchanged(locked_out))
-    if freed:
-        text = f"guards of another account there kept the account that copies out of {listed(freed)}. They are removed"
+    let_in = remove_guards(target, target.access_rules(), locked_out, pair.topics_unchanged(locked_out))
+    if let_in:
+        text = f"guards of another account there kept the account that copies out of {listed(let_in)}. They are removed"
         pair.add_finding("rights", f"cluster {target.cluster.name}", text)
 
 
@@ -258,12 +258,12 @@ def _spare(pair: MirrorPair, found: Mapping[str, Writers]) -> set[str]:
             "of the account there"
         )
         pair.add_finding("rights", f"cluster {name}", text)
-    freed = spared.keys() - locked_out
+    guarded = spared.keys() - locked_out
     for one in wanted:
-        if one.rule.name in freed:
+        if one.rule.name in guarded:
             text = f"{one.rule.principal} may not write to it in {name} as long as it is a copy"
             pair.changed("rights", f"topic {one.rule.name}", text)
-    return freed
+    return guarded
 
 
 def _bring(

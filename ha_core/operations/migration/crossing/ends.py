@@ -159,7 +159,7 @@ class CrossingProgress:
         return text
 
 
-def look(environment: Environment, operation: MigrateOperation) -> CrossingProgress:
+def read_progress(environment: Environment, operation: MigrateOperation) -> CrossingProgress:
     """The progress of the operation's crossing. Changes nothing, and takes nothing over."""
     found = environment.pool.map(lambda name: environment.store.read(Topic, name), operation.moves.topics)
     topics = {one[0].name: one[0] for one in found if one is not None}
@@ -167,7 +167,7 @@ def look(environment: Environment, operation: MigrateOperation) -> CrossingProgr
 
 
 def progress_of(environment: Environment, operation: MigrateOperation, topics: Mapping[str, Topic]) -> CrossingProgress:
-    """`look`, with documents that were read already."""
+    """`read_progress`, with documents that were read already."""
     request, at = operation.request, stages(operation, topics)
     crossing = [name for name, one in at.items() if one in {"proposed", "open"}]
     if not crossing:

@@ -20,8 +20,9 @@ from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.cluster_admins import DYING_S
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import AnyStep, Effect, Effects, patiently
+from ha_core.operations.engine.kind import retry_while_store_is_away
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now, nested_by_topic
+from ha_core.operations.engine.steps import AnyStep, Effect, Effects
 from ha_core.operations.migration.crossing.below import kept_below, physical_cuts, read_below, without_below
 from ha_core.operations.migration.crossing.ends import EndsOfBoth, as_clients, read_ends
 from ha_core.operations.move.fenced_reads import quiet_ends, require_unmoved
@@ -91,7 +92,7 @@ class FencedEnd(CrossingEnd, Effects[AnyStep]):
             for part in self.parts:
                 self.perform(part)
         except BaseException:
-            patiently(self.environment, partial(lift, self.journal))
+            retry_while_store_is_away(self.environment, partial(lift, self.journal))
             raise
         fenced_ms = self.environment.ms_since(begun)
         self.journal.update(revision=self.revision)

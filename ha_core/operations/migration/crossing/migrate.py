@@ -14,10 +14,11 @@ from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.journal import ASKED_FOR, Journal
-from ha_core.operations.engine.kind import Effect, OperationLook
+from ha_core.operations.engine.kind import OperationLook
 from ha_core.operations.engine.revisions import Touched, write_all
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.migration.crossing.below import unread_below
-from ha_core.operations.migration.crossing.ends import look, overdue, read_ends, way_on
+from ha_core.operations.migration.crossing.ends import overdue, read_ends, read_progress, way_on
 from ha_core.operations.migration.crossing.fence import EndWithoutOrigin, lift
 from ha_core.operations.migration.crossing.steps import CrossingSteps
 from ha_core.operations.move.common_steps import MoveKind
@@ -54,7 +55,7 @@ class StepsWithoutOrigin(CrossingSteps):
         super().reopen()
 
     def end_without_origin(self) -> None:
-        operation, topics = self.look()
+        operation, topics = self.read_state()
         if self.at("before", topics):
             raise RefusedError(
                 f"Operation {operation.id} has not proposed its cuts yet: `switchyard undo {operation.id}`. "
@@ -98,11 +99,11 @@ class Migrate(MoveKind):
 
     def _advance(self, journal: Journal[MigrateOperation], at_once: Callable[[], bool]) -> None:
         effects = CrossingSteps(journal, "interrupted on the way back")
-        self.perform_steps(effects, plan(effects.look, at_once))
+        self.perform_steps(effects, plan(effects.read_state, at_once))
 
     def look(self, environment: Environment, operation: MigrateOperation) -> OperationLook:
         """There is something to do after an interruption, at a cut that was reached, or at a deadline."""
-        progress = look(environment, operation)
+        progress = read_progress(environment, operation)
         waits = operation.state == "crossing" and {*progress.stages.values()} <= {"open", "settled"}
         found = unread_below(operation, progress) or progress.ready or progress.went_back
         due = not (waits and progress.partitions) or bool(found) or overdue(environment, operation)
@@ -147,7 +148,7 @@ class Migrate(MoveKind):
             return
         require_lost(journal, force)
         effects = StepsWithoutOrigin(journal, unread)
-        for step in plan_without_origin(effects.look):
+        for step in plan_without_origin(effects.read_state):
             effects.perform(step)
         if journal.operation.state in FINAL:
             gone = f"Operation {journal.operation.id} was on its way back, and is undone now."

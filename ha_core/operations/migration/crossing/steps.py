@@ -9,8 +9,8 @@ from ha_core.model import MigrateOperation, Topic
 from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.errors import NotDrainedError, StepFailedError
 from ha_core.operations.engine.journal import Journal
-from ha_core.operations.engine.kind import Effect
 from ha_core.operations.engine.revisions import Touched, bounded, commit_now, write_all
+from ha_core.operations.engine.steps import Effect
 from ha_core.operations.migration.crossing.below import keep_below
 from ha_core.operations.migration.crossing.cuts import client_ends, first_cuts, higher_cuts
 from ha_core.operations.migration.crossing.ends import (
@@ -84,7 +84,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
     def has_way_back(self, step: Step) -> bool:
         return step in BEFORE_OPEN
 
-    def look(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
+    def read_state(self) -> tuple[MigrateOperation, Mapping[str, Topic]]:
         """The documents as they are now."""
         topics = Touched.read(self.journal).view.topics
         return self.journal.operation, topics
@@ -143,7 +143,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
 
     def settle(self) -> None:
         """End the crossing of topics that have reached their cuts."""
-        operation, topics = self.look()
+        operation, topics = self.read_state()
         progress = progress_of(self.environment, operation, topics)
         self.environment.say(progress.words)
         if progress.went_back:
@@ -158,7 +158,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
         :raises StepFailedError: the fence is lifted, and the crossing continues as before.
         """
         self.environment.say("partitions that have not reached their cut are cut at their log end now, under a fence")
-        operation, topics = self.look()
+        operation, topics = self.read_state()
         progress = progress_of(self.environment, operation, topics)
         if progress.went_back:
             self._end_at_cuts(progress.went_back, topics)
@@ -195,7 +195,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
                 ends: Mapping[Partition, PartitionEnds] = {}
                 if journal.operation.evidence.retreated:
                     self._await_gateways()
-                    _, topics = self.look()
+                    _, topics = self.read_state()
                     keys = crossing_partitions(topics, self.at("proposed", topics))
                     ends = read_ends(self.environment, journal.operation, keys).ends
                 seen["revision"] = commit_now(journal, partial(withdraw_change, ends=ends), "withdraw")
@@ -230,7 +230,7 @@ class CrossingSteps(MoveSteps[MigrateOperation, Step]):
         write_all(self.journal, list(went_back), topics, lambda some: EndOfWhatWentBack(self.journal, some).end())
 
     def at(self, stage: str, topics: Mapping[str, Topic] | None = None) -> list[str]:
-        known = self.look()[1] if topics is None else topics
+        known = self.read_state()[1] if topics is None else topics
         return [name for name, found in stages(self.journal.operation, known).items() if found == stage]
 
     def _publish(self, names: Collection[str], sides: EndsOfBoth, cuts: Mapping[Partition, int]) -> dict[str, Any]:

@@ -36,11 +36,11 @@ def also_mirrored(
 ) -> dict[str, tuple[Mirror, ...]]:
     """Topic → its mirrors in other clusters, for a forced move: their source gets no more records, and their copies may
     have more or less than the new writer. A planned move is refused until they are ended."""
-    request, found = operation.request, dict[str, tuple[Mirror, ...]]()
-    for one in sorted(mirrors, key=lambda mirror: mirror.key):
-        if one.topic in topics and one.source == request.origin and one.target != request.target:
-            found[one.topic] = (*found.get(one.topic, ()), one)
-    return found if request.mode == "forced" else {}
+    request, others = operation.request, dict[str, tuple[Mirror, ...]]()
+    for mirror in sorted(mirrors, key=lambda mirror: mirror.key):
+        if mirror.topic in topics and mirror.source == request.origin and mirror.target != request.target:
+            others[mirror.topic] = (*others.get(mirror.topic, ()), mirror)
+    return others if request.mode == "forced" else {}
 
 
 def hold_change(operation: MoveOperation, view: View) -> Documents:
@@ -83,13 +83,13 @@ def to_copy(
     at: int,
     ends: PartitionEnds,
     copy: CopyFacts | None,
-    most: int,
+    max_extents: int,
 ) -> Extents:
     """The map of a partition that goes to its copy, whose cluster becomes the writer. Readers use the origin only for
-    extents beyond `most`; if it is dead, for none.
+    extents beyond `max_extents`; if it is dead, for none.
 
     :param at: client offset of the cut.
-    :param most: maximum number of the copy's extents in the map.
+    :param max_extents: maximum number of the copy's extents in the map.
     :raises MoveDamagedError: the copy's records are not known, or the map would be wrong.
     """
     if copy is None:
@@ -101,7 +101,7 @@ def to_copy(
             copy.runs,
             at,
             ends.target,
-            most,
+            max_extents,
             whole=copy.whole,
             source_start=ends.origin_start,
             copy_start=ends.target_start,

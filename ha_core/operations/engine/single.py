@@ -1,4 +1,4 @@
-"""Operations of one revision: masking, bindings, aging of old extents. Locks and history as for a switch.
+"""Single operations, each of one revision: masking, bindings, aging of old extents. Locks and history as for a switch.
 
 The operation's document becomes `cut` in the very revision that makes the change, so that an executor that resumes it
 knows whether the change was made.
@@ -78,7 +78,7 @@ def beginning(
 def commit_single(
     journal: Journal[SingleOperation], puts: Sequence[Document], expected: Expected, seen: dict[str, Any]
 ) -> None:
-    """The one revision of an operation.
+    """The one revision of a single operation.
 
     :param expected: the changed documents with the versions on which this rests. Those not in `puts` are deleted.
     :param seen: gets the revision.
@@ -116,8 +116,8 @@ def run_single(
         return report_of(environment, journal.operation)
 
 
-class OneRevision(Kind):
-    """Every kind whose operations are one revision. Until it is committed there is nothing to take back."""
+class Single(Kind):
+    """Every kind of single operation. Until its one revision is committed there is nothing to take back."""
 
     names = get_args(SingleKind)
 
