@@ -47,7 +47,7 @@ class World:
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     monkeypatch.setattr(deleting_moved, "LOOK_S", 0.01)
     monkeypatch.setattr(deleting_moved, "FOLLOWS_S", 0.1)
-    monkeypatch.setattr(deleting_moved, "LEAST_S", 0.05)
+    monkeypatch.setattr(deleting_moved, "MIN_WAIT_S", 0.05)
     return World()
 
 
