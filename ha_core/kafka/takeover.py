@@ -49,14 +49,24 @@ _FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCod
 
 
 class CopyPartition(NamedTuple):
-    """A partition of the target that is a copy, and the partition of the copy log with its notes."""
+    """A partition of the target that is a copy, and the partition of the copy log with its notes.
+
+    :ivar source_topic: name of its topic in the source; "": the copy's own.
+    """
 
     id: CopyId
     log: Partition
+    source_topic: str = ""
 
     @property
     def key(self) -> Partition:
+        """In the target."""
         return self.id.topic, self.id.partition
+
+    @property
+    def source_key(self) -> Partition:
+        """In the source."""
+        return self.source_topic or self.id.topic, self.id.partition
 
 
 class Fenced(NamedTuple):

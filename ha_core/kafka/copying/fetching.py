@@ -176,7 +176,7 @@ class Fetching:
 
     def _locate(self, now: float) -> None:
         self._locating = True
-        lanes = {lane.key: lane for lane in self._lanes if lane.leader is None and lane.look_at <= now}
+        lanes = {lane.source_key: lane for lane in self._lanes if lane.leader is None and lane.look_at <= now}
         self._beside.start(partial(self._source.leaderships, lanes.keys(), _LOCATE_S), partial(self._located, lanes))
 
     def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
@@ -194,12 +194,14 @@ class Fetching:
     def _led(self, lane: CopyLane, leader: Leadership) -> None:
         lane.missing_since = None
         try:
-            check_id(lane.source_id, leader.topic_id, lane.key, self._source.cluster.name)
+            check_id(lane.source_id, leader.topic_id, lane.source_key, self._source.cluster.name)
         except CopyDamagedError as error:
             self._stop(lane, str(error))
             return
         if leader.node < 0:
-            self._look(lane, f"{lane.key[0]}-{lane.key[1]} of {self._source.cluster.name}: {leader.trouble}")
+            self._look(
+                lane, f"{lane.source_key[0]}-{lane.source_key[1]} of {self._source.cluster.name}: {leader.trouble}"
+            )
         else:
             lane.leader = leader
 
@@ -207,7 +209,8 @@ class Fetching:
         now = self._clock()
         if lane.missing_since is None:
             lane.missing_since = now
-        gone = f"topic {lane.key[0]} of {self._source.cluster.name} has no partition {lane.key[1]}, or does not exist"
+        topic, partition = lane.source_key
+        gone = f"topic {topic} of {self._source.cluster.name} has no partition {partition}, or does not exist"
         if now - lane.missing_since < _MISSING_S:
             self._look(lane, gone)
         else:
@@ -218,7 +221,7 @@ class Fetching:
     def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, max_bytes: int, now: float) -> None:
         topics: dict[str, dict[str, Any]] = {}
         for lane in lanes:
-            name, partition = lane.key
+            name, partition = lane.source_key
             assert lane.leader is not None
             topic_id = bytes.fromhex(lane.leader.topic_id) or _NO_ID
             topic = topics.setdefault(name, {"topic": name, "topic_id": topic_id, "partitions": []})
@@ -240,7 +243,7 @@ class Fetching:
             "isolation_level": _COMMITTED,
             "topics": list(topics.values()),
         }
-        requested = {lane.key: (lane, lane.partition.next_offset) for lane in lanes}
+        requested = {lane.source_key: (lane, lane.partition.next_offset) for lane in lanes}
         ids = {topic["topic_id"]: name for name, topic in topics.items()}
         without_id = _NO_ID in ids
         self._outstanding[line] = max_bytes
@@ -302,7 +305,7 @@ class Fetching:
             try:
                 intents = lane.partition.fetched(self._places.own(records), aborted)
             except RemoteProtocolError as error:
-                self._stop(lane, f"{lane.key[0]}-{lane.key[1]} of the source: {error}")
+                self._stop(lane, f"{lane.source_key[0]}-{lane.source_key[1]} of the source: {error}")
                 return
             self._lanes.pop(lane)
             self._lanes[lane] = None
@@ -320,7 +323,7 @@ class Fetching:
         lane.leader, lane.look_at = None, float("inf")
         at = lane.partition.next_offset
         self._beside.start(
-            partial(self._source.ends, [lane.key]), partial(self._diagnosed, lane, at, diverging["end_offset"])
+            partial(self._source.ends, [lane.source_key]), partial(self._diagnosed, lane, at, diverging["end_offset"])
         )
 
     def _diagnosed(self, lane: CopyLane, at: int, diverging_end: int, found: Outcome[dict[Partition, LogEnds]]) -> None:
@@ -332,8 +335,8 @@ class Fetching:
             if isinstance(found, TopicMissingError):
                 lane.missed += 1
             return
-        ends = found[lane.key]
-        where = f"{lane.key[0]}-{lane.key[1]} of {self._source.cluster.name}"
+        ends = found[lane.source_key]
+        where = f"{lane.source_key[0]}-{lane.source_key[1]} of {self._source.cluster.name}"
         anew = "unlink the mirror, delete the copy and link it anew"
         if at < ends.start:
             self._stop(
@@ -365,7 +368,7 @@ class Fetching:
         by_node: dict[int, dict[Partition, CopyLane]] = {}
         for lane in self._lanes:
             if lane.leader is not None and lane.lags:
-                by_node.setdefault(lane.leader.node, {})[lane.key] = lane
+                by_node.setdefault(lane.leader.node, {})[lane.source_key] = lane
         for node, lanes in by_node.items():
             epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
             self._beside.start(
@@ -379,7 +382,7 @@ class Fetching:
         unseen = [lane for lane in self._lanes if lane.leader is not None and now - lane.seen_at >= _TIMES_EVERY_S]
         if unseen and not self._asking_ends:
             self._asking_ends = True
-            lanes = {lane.key: lane for lane in unseen}
+            lanes = {lane.source_key: lane for lane in unseen}
             self._beside.start(
                 partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._received_ends, lanes, now)
             )

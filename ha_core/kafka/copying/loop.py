@@ -228,8 +228,8 @@ class Copying:
         now = self._clock()
         for copy in copies:
             self._copies[copy.id] = copy
-            if copy.key in starts:
-                self._starts[copy.id] = starts[copy.key]
+            if copy.source_key in starts:
+                self._starts[copy.id] = starts[copy.source_key]
             self._meters.setdefault(copy.id, RateMeter(now))
             self._lag_trackers.setdefault(copy.id, LagTracker())
             if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):

@@ -222,7 +222,13 @@ class CopyLane:
 
     @property
     def key(self) -> Partition:
+        """In the target."""
         return self.copy.key
+
+    @property
+    def source_key(self) -> Partition:
+        """In the source."""
+        return self.copy.source_key
 
     def may_append(self, now_ms: int) -> bool:
         """True if the next batch may be sent before the last one is acknowledged.
