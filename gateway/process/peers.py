@@ -5,7 +5,7 @@ answer of another gateway, and clients close their connections when it does (lib
 gateways choose the same gateway for a client, without communication: the highest hash of client and gateway (rendezvous
 hashing). When it dies, its clients go to the next one in that order; the others' clients stay.
 
-A client is identified by user, client.id and source address: whole fleets share the first two. Behind a pool of
+A client is identified by user, client.id and source address: whole fleets share the first two. With a pool of
 translated addresses a client may be shown several gateways, one after the other.
 
 Where the client's zone is known (`gateway/model/client_zones`), gateways of that zone come first in its order: produce,
