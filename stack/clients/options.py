@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from pathlib import Path
+from typing import get_type_hints
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,17 +111,18 @@ class Options:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Every field of Options as an option."""
-    kinds = {"int": int, "float": float, "Path": Path, "str": str}
+    hints = get_type_hints(Options)
     for one in fields(Options):
         name, text = "--" + one.name.replace("_", "-"), one.metadata["help"]
         required = one.default is MISSING
-        if one.type == "bool":
+        kind = hints[one.name]
+        if kind is bool:
             parser.add_argument(name, action="store_true", help=text)
-        elif one.type == "tuple[str, ...]":
+        elif kind == tuple[str, ...]:
             parser.add_argument(name, action="append", default=[], help=text)
         else:
             default = None if required else one.default
-            parser.add_argument(name, type=kinds[str(one.type)], required=required, default=default, help=text)
+            parser.add_argument(name, type=kind, required=required, default=default, help=text)
 
 
 def parse(arguments: Sequence[str], kinds: Sequence[str]) -> tuple[str, Options]:

@@ -54,7 +54,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         ),
         settings=None,
         platform=None,
-        judges=SimpleNamespace(waiting=1),
+        logins=SimpleNamespace(waiting=1),
         rules=None,
         meters=Meters(),
         quotas=SimpleNamespace(unreadable={"/config/users/x": "why"}, throttled=2),
