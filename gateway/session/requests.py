@@ -46,7 +46,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
     if isinstance(reading, HalfSent):
         # A broker judges a request when it is complete, so the rest that arrives after the login expired is not
         # written.
-        if session.leave_if_login_expired(ApiKey.PRODUCE):
+        if session.leave_if_login_expired():
             return
         pos = intake.go_on(reading, memoryview(buf)[:end])
     elif reading is not None:
@@ -78,7 +78,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if (header is None and end >= frame_end) or (header is not None and header.body_at > frame_end):
             raise RemoteProtocolError(f"a request of {size} bytes ends inside its header")
         intake.headers_read += header is not None
-        if header is None or session.leave_if_login_expired(header.api_key):
+        if header is None or (header.api_key not in LOGIN_STEPS and session.leave_if_login_expired()):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
         if not request.missing:
@@ -138,7 +138,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     :param owned: no other request uses this one's buffer.
     """
     key, version = request.api_key, request.api_version
-    if session.leave_if_login_expired(key):
+    if key not in LOGIN_STEPS and session.leave_if_login_expired():  # re-authentication is never too late
         return
     api = APIS.get(key)
     if key == ApiKey.API_VERSIONS:

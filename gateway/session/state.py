@@ -16,9 +16,6 @@ from gateway.session.shared import Shared
 from gateway.session.snapshot import Port, Snapshot
 from gateway.session.throttling import Throttling
 from gateway.session.upstream import Upstreams
-from ha_core.wire import ApiKey
-
-RE_AUTHENTICATION = frozenset({ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE})
 
 
 class ConnectionState:
@@ -53,10 +50,9 @@ class ConnectionState:
         """True if the client has to wait before its next request is read."""
         return self.throttling.muted_until > self.context.now
 
-    def leave_if_login_expired(self, api_key: int) -> bool:
-        """True if the login has expired. The connection then ends as at a broker, after the answers in flight.
-        Re-authentication is never too late."""
-        if self.context.now < self.client.entry.expires_at or api_key in RE_AUTHENTICATION:
+    def leave_if_login_expired(self) -> bool:
+        """True if the login has expired. The connection then ends as at a broker, after the answers in flight."""
+        if self.context.now < self.client.entry.expires_at:
             return False
         self.intake.leave(Cause.SESSION_EXPIRED, "the client has not re-authenticated in time")
         return True

@@ -26,7 +26,7 @@ from ha_core.operators.forms import Flag, FormArguments, FormField
 if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
 
-NOBODY, SOMEBODY_ELSE = "nobody", "somebody else"
+NO_APPROVER, ANOTHER_USER = "nobody", "somebody else"
 """Choices of a form. With the second, the user who triggered the run may reject it, but not approve it."""
 ANSWER_WITHIN = timedelta(days=1)
 """Airflow rejects the run after this time."""
@@ -64,7 +64,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
         super().__init__(**{**defaults, "defaults": self.REJECT, **kwargs})
 
     def execute(self, context: Context) -> Any:
-        if self.approval == NOBODY or Flag().read(self.dry_run):
+        if self.approval == NO_APPROVER or Flag().read(self.dry_run):
             raise AirflowSkipException("This run needs no approval.")
         waiting = self._waiting(context)
         self._note(context, lambda environment: environment.store.await_approval(waiting))
@@ -90,7 +90,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()
-        if self.APPROVE in chosen and self.approval == SOMEBODY_ELSE and who == triggered_by(context):
+        if self.APPROVE in chosen and self.approval == ANOTHER_USER and who == triggered_by(context):
             self.log.warning("%s triggered this run, so another user has to approve it. Asking again.", who)
             return self.execute(context)  # discards the answer and waits for another one
         # Unlike Airflow's operator, skip no tasks here. If Airflow loses the end of this task, it asks again; later

@@ -65,7 +65,7 @@ def test_a_record_that_is_cut_off_anywhere_is_refused(record: Record, part: str)
     ],
     ids=["no-key", "no-value", "newer-version", "negative-length", "no-utf-8"],
 )
-def test_what_is_no_heartbeat_is_refused(key: bytes | None, value: bytes | None) -> None:
+def test_a_record_that_is_not_a_heartbeat_is_refused(key: bytes | None, value: bytes | None) -> None:
     with pytest.raises(FlowError, match="is no heartbeat"):
         Heartbeat.decode(key, value)
 
@@ -93,6 +93,6 @@ def test_the_offset_of_a_real_mirrormaker_is_read() -> None:
         (b"\xff", b'{"offset":41}'),
     ],
 )
-def test_what_is_no_source_offset_is_refused(key: bytes, value: bytes | None) -> None:
+def test_a_record_that_is_not_a_source_offset_is_refused(key: bytes, value: bytes | None) -> None:
     with pytest.raises(FlowError, match="is no source offset of MirrorMaker 2"):
         SourceOffset.decode(key, value)

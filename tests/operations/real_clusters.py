@@ -86,7 +86,7 @@ def stored_move(environment: Environment, operation_id: str) -> MoveOperation:
 def dependents_of(environment: Environment, operation_id: str) -> DependentGroups:
     """The result of moving the groups that were to come along with the topics of a migration."""
     groups = stored_move(environment, operation_id).evidence.groups
-    assert groups is not None, f"nobody has looked for the groups of {operation_id}"
+    assert groups is not None, f"no command has looked for the groups of {operation_id}"
     return groups
 
 

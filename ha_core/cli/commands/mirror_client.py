@@ -101,17 +101,13 @@ def offsets(
         raise typer.BadParameter("give groups or --pattern, not both")
     with closing(client.client()) as asked:
         found = asked.remote_consumer_offsets(groups or re.compile(pattern or ".*"), alias)
-    rows = [
-        (group, f"{topic}-{partition}", str(committed.offset), committed.metadata)
-        for group, its in sorted(found.items())
-        for (topic, partition), committed in sorted(its.items())
-    ]
     document = [
         {"group": group, "topic": topic, "partition": partition, **committed._asdict()}
         for group, its in sorted(found.items())
         for (topic, partition), committed in sorted(its.items())
     ]
-    return CommandResult(document, (Table(("group", "partition", "offset", "metadata"), rows),))
+    columns = ("group", "topic", "partition", "offset", "metadata")
+    return CommandResult(document, (Table(columns, [[row[column] for column in columns] for row in document]),))
 
 
 @command("mirror-client dump-heartbeats", "Print heartbeats as Kafka's HeartbeatFormatter does.")

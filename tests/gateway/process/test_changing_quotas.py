@@ -68,10 +68,10 @@ async def test_a_quota_set_by_a_client_is_stored_on_the_platform_and_in_force_at
 
 async def test_refusals_of_the_platform_reach_the_client_and_validate_only_changes_nothing(peopled: World) -> None:
     async with running(peopled.gateway()) as (gateway,):
-        for_nobody = entry({"user": "nobody"}, producer_byte_rate=1.0)
+        for_unknown_user = entry({"user": "nobody"}, producer_byte_rate=1.0)
         for_alice = entry({"user": "alice"}, producer_byte_rate=1.0)
         for only in (True, False):
-            said = await altered(gateway, for_nobody, for_alice, validate_only=only)
+            said = await altered(gateway, for_unknown_user, for_alice, validate_only=only)
             assert [one["error_code"] for one in said] == [ErrorCode.INVALID_REQUEST, 0]
             assert "there is no user 'nobody' on the platform" in said[0]["error_message"]
             assert (ALICE in in_force(gateway)) is not only

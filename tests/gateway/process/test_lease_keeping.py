@@ -20,11 +20,11 @@ LEASE_MS = 400
 async def test_names_without_an_answer_of_dns_do_not_cost_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
     resolved = threading.Event()
 
-    def nobody(*_: Any, **__: Any) -> Any:
+    def unresolvable(*_: Any, **__: Any) -> Any:
         resolved.wait(10)
         raise socket.gaierror("no answer")
 
-    monkeypatch.setattr(socket, "getaddrinfo", nobody)
+    monkeypatch.setattr(socket, "getaddrinfo", unresolvable)
     # Given a gateway that keeps its lease, and others whose names no server resolves
     lease = Lease()
     keeping = asyncio.create_task(leases.keep(lease, lambda: 1, lambda: 1, LEASE_MS, lambda: None))
