@@ -1,42 +1,58 @@
-"""When offset syncs are emitted."""
+"""When offset syncs are emitted, from the runs of a copy.
 
+MirrorMaker 2 emits a sync where a copier begins, after a gap of the source, where the copy went back, and each
+`offset.lag.max` records; others wait. A run begins at each gap, so the first record of each run has a sync here, and
+the newest record has one as often as MirrorMaker 2 emits it. A sync is never above the records that the target has
+acknowledged.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ha_core.flows.records import OffsetSync
+from ha_core.model import Run
+
+MAX_STARTS = 20
+"""Runs whose first records are emitted in one look. A source of small transactions begins thousands a second, and a
+reader of syncs keeps a few of them."""
 
 
 @dataclass
 class SyncEmission:
-    """When a partition's offset sync is due, as MirrorMaker 2 emits it: first in a copier's life, after a gap of the
-    source, where the copy went back, and each `offset.lag.max` records. Others wait for the next interval.
+    """Syncs of one partition.
 
+    :ivar topic: name in the source.
     :ivar max_lag: `offset.lag.max`, in records.
     """
 
+    topic: str
+    partition: int
     max_lag: int
-    _emitted: OffsetSync | None = None
-    _last: OffsetSync | None = None
+    _begun_at: int = -1
+    """Source offset of the newest run whose beginning was emitted."""
+    _emitted: int = -1
+    """Copy offset of the newest sync."""
 
-    def emit(self, sync: OffsetSync) -> bool:
-        """Note a sync; whether it is to be emitted at once.
+    def due(self, runs: Sequence[Run], interval_over: bool) -> list[OffsetSync]:
+        """The syncs to emit now, in order.
 
-        :param sync: of a record that was copied after those of earlier calls.
+        :param runs: newest runs that the target has acknowledged, ascending.
+        :param interval_over: emit the newest record even if it is within `max_lag` of the last sync.
         """
-        last, self._last = self._last, sync
-        if (
-            self._emitted is None
-            or last is None
-            or sync.upstream_offset != last.upstream_offset + 1
-            or sync.downstream_offset < last.downstream_offset
-            or sync.downstream_offset - (self._emitted.downstream_offset + 1) >= self.max_lag
-        ):
-            self._emitted = sync
-            return True
-        return False
+        if not runs:
+            return []
+        newest = runs[-1]
+        if newest.target + newest.records - 1 < self._emitted or newest.source < self._begun_at:
+            self._begun_at = self._emitted = -1  # another copy, or the source began anew
+        begun = [run for run in runs if run.source > self._begun_at][-MAX_STARTS:]
+        syncs = [self._sync(run.source, run.target) for run in begun]
+        last = newest.target + newest.records - 1
+        emitted = max(self._emitted, syncs[-1].downstream_offset if syncs else -1)
+        if last > emitted and (last - emitted > self.max_lag or interval_over):
+            syncs.append(self._sync(newest.after - 1, last))
+        self._begun_at = newest.source
+        self._emitted = syncs[-1].downstream_offset if syncs else self._emitted
+        return syncs
 
-    def take_waiting(self) -> OffsetSync | None:
-        """The newest sync that was not due, for the interval's end; None: the newest one was emitted."""
-        if self._last is self._emitted:
-            return None
-        self._emitted = self._last
-        return self._last
+    def _sync(self, source: int, target: int) -> OffsetSync:
+        return OffsetSync(self.topic, self.partition, source, target)

@@ -2,27 +2,15 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ha_core.flows.filters import Patterns
-from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.facts.clusters import DescribedSetting, TopicAcl
 
 ALL, READ, WRITE = 2, 3, 4
 """Kafka's numbers of operations."""
-ConfigSource = Literal["topic", "dynamic-broker", "dynamic-default", "static-broker", "default", "other"]
-
-
-class SourceSetting(NamedTuple):
-    """A setting of a topic, as DESCRIBE_CONFIGS has it.
-
-    :ivar source: level that sets it.
-    """
-
-    name: str
-    value: str | None
-    source: ConfigSource
-    read_only: bool = False
-    sensitive: bool = False
+_STATIC_BROKER, _DEFAULT = 4, 5
+"""Levels of settings."""
 
 
 @dataclass(frozen=True)
@@ -35,13 +23,13 @@ class SettingsRule:
     exclude: Patterns
     defaults_from: Literal["source", "target"] = "target"
 
-    def carried(self, settings: Iterable[SourceSetting]) -> dict[str, str | None]:
+    def carried(self, settings: Iterable[DescribedSetting]) -> dict[str, str | None]:
         """Setting → value for the remote topic; None: the target's default, so one of the topic's own is removed."""
         return {
-            setting.name: setting.value if setting.source != "default" or self.defaults_from == "source" else None
+            setting.name: setting.value if setting.level != _DEFAULT or self.defaults_from == "source" else None
             for setting in settings
             # A broker's static file says nothing about the topic, and the target's brokers have their own.
-            if not (setting.read_only or setting.sensitive or setting.source == "static-broker")
+            if not (setting.read_only or setting.sensitive or setting.level == _STATIC_BROKER)
             and not self.exclude.matches(setting.name)
         }
 

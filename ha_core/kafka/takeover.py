@@ -22,7 +22,7 @@ from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
 from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
-from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds, Writer
+from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
@@ -322,13 +322,13 @@ def topic_ids(progress: Progress | None, source: str, target: str) -> TopicIds:
 
 
 def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str) -> None:
-    """:raises CopyDamagedError: the copy has no notes, but has or had records."""
+    """:raises ForeignRecordsError: the copy has no notes, but has or had records."""
     at = 0
     for batch in tail:
         if batch.attributes & CONTROL and batch.base_offset == at:
             at = batch.last_offset + 1
     if at < end:
-        raise CopyDamagedError(
+        raise ForeignRecordsError(
             f"topic {copy.id.topic} partition {copy.id.partition} of {cluster} holds records, from offset {at} on, "
             "that were not copied there, or held some. Delete the topic if it is not needed."
         )

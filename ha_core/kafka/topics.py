@@ -12,7 +12,7 @@ from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, TopicSpec
 from ha_core.kafka.offsets import check_topic, ends
-from ha_core.plan.facts.clusters import Replicas, TopicSetting
+from ha_core.plan.facts.clusters import DescribedSetting, ListedTopic, Replicas, TopicSetting
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
 
 _TOPIC_RESOURCE, _BROKER_RESOURCE = 2, 4
@@ -22,6 +22,7 @@ MIN_IN_SYNC = "min.insync.replicas"
 _POLICY = "cleanup.policy"
 _MAX_CONFIGS_PER_REQUEST = 1_000
 _AT_ONCE_S = 1.0
+_NO_ID = bytes(16)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,31 @@ class Topics(Brokers):
         `ends` lacks partitions without a leader, and those whose leader does not answer in half of the time left.
         """
         return describe(self.asking(timeout_s), names, offsets, partial=True)
+
+    def list_topics(self, timeout_s: float | None = None) -> dict[str, ListedTopic]:
+        """All topics that the account may see, as one broker lists them."""
+        return {
+            topic["name"]: ListedTopic(
+                len(topic["partitions"]),
+                "" if topic["topic_id"] == _NO_ID else topic["topic_id"].hex(),
+                name_of(topic["error_code"]) if topic["error_code"] else "",
+            )
+            for topic in self.asking(timeout_s).metadata(None)["topics"]
+        }
+
+    def described_settings(
+        self, names: Collection[str], timeout_s: float | None = None
+    ) -> dict[str, list[DescribedSetting]]:
+        """topic → its settings, with the level that sets each; topics that do not exist are missing."""
+        return {
+            name: [
+                DescribedSetting(
+                    entry["name"], entry["value"], entry["config_source"], entry["read_only"], entry["is_sensitive"]
+                )
+                for entry in entries
+            ]
+            for name, entries in _described(self.asking(timeout_s), names)
+        }
 
     def partition_counts(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, int]:
         """topic → its number of partitions, from the broker that knows most: other brokers learn of new partitions a

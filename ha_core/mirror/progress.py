@@ -73,6 +73,10 @@ class CopyDamagedError(Exception):
     """The copy or its log contains something that no copier can have written. Copying stops there, without guessing."""
 
 
+class ForeignRecordsError(CopyDamagedError):
+    """The copy has records, and its copiers have no notes: another program wrote them, or a copier of another link."""
+
+
 class DisplacedError(Exception):
     """The batch was appended at a higher offset than expected. Only a takeover, which rereads the copy, can tell what
     precedes it."""

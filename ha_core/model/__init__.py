@@ -3,6 +3,7 @@
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
+from ha_core.model.flow_worker import FlowWorker
 from ha_core.model.gateway import ExpectedGateway, GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, UserBindings, identify

@@ -6,7 +6,16 @@ import logging
 from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
-from ha_core.model import LostTail, Mirror, MirrorCopies, MirrorReport, MirrorSync, MirrorTask, UnreadableDocumentError
+from ha_core.model import (
+    FlowWorker,
+    LostTail,
+    Mirror,
+    MirrorCopies,
+    MirrorReport,
+    MirrorSync,
+    MirrorTask,
+    UnreadableDocumentError,
+)
 from ha_core.store import documents, paths
 from ha_core.store.documents import demanded, nodes_of, readable
 from ha_core.store.errors import ConflictError
@@ -63,6 +72,10 @@ class Mirroring(OnTree):
     def mirror_reports(self) -> dict[int, MirrorReport]:
         """slot → its task's report; slots without a task are missing."""
         return {report.slot: report for report in readable(self._tree, MirrorReport)}
+
+    def flow_workers(self) -> list[FlowWorker]:
+        """The live workers of MirrorMaker 2's flows."""
+        return list(readable(self._tree, FlowWorker))
 
     def follow_mirror_copies(self) -> FollowedCopies:
         """Follows the tasks' positions in the copies; cheap to poll."""

@@ -9,17 +9,17 @@ from ha_core.flows.remote_topics import (
     ALL,
     READ,
     WRITE,
-    ConfigSource,
     SettingsRule,
-    SourceSetting,
     changes,
     remote_acls,
 )
-from ha_core.plan.facts.clusters import TopicAcl
+from ha_core.plan.facts.clusters import DescribedSetting, TopicAcl
+
+LEVELS = {"topic": 1, "dynamic-default": 3, "static-broker": 4, "default": 5}
 
 
-def setting(name: str, source: ConfigSource, **more: bool) -> SourceSetting:
-    return SourceSetting(name, f"{name}'s", source, **more)
+def setting(name: str, level: str, **more: bool) -> DescribedSetting:
+    return DescribedSetting(name, f"{name}'s", LEVELS[level], **more)
 
 
 @pytest.mark.parametrize(("defaults_from", "default"), [("target", None), ("source", "segment.ms's")])

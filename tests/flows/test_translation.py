@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.flows.offset_syncs import SyncEmission
+from ha_core.flows.offset_syncs import MAX_STARTS, SyncEmission
 from ha_core.flows.records import OffsetSync
 from ha_core.flows.translation import SyncStore, Translated, Untranslated, by_runs
 from ha_core.model import Run
@@ -61,15 +61,16 @@ def test_by_runs_a_group_gets_exactly_the_records_from_its_offset_on(
     ]
 
 
-@given(copied(), st.integers(0, 2000), st.integers(1, 100))
-def test_by_syncs_a_group_misses_no_record(records: list[tuple[int, int]], offset: int, max_lag: int) -> None:
-    store, emission = SyncStore(), SyncEmission(max_lag)
-    for source, target in records:
-        sync = OffsetSync("t", 0, source, target)
-        if emission.emit(sync):
+@given(copied(), st.integers(0, 2000), st.integers(1, 100), st.lists(st.integers(0, 100), max_size=5).map(sorted))
+def test_by_syncs_a_group_misses_no_record(
+    records: list[tuple[int, int]], offset: int, max_lag: int, looks: list[int]
+) -> None:
+    store, emission = SyncStore(), SyncEmission("t", 0, max_lag)
+    for looked in looks:
+        for sync in emission.due(runs_of(records[: looked % len(records) + 1]), interval_over=looked % 2 == 0):
             store.add(sync)
-    if (last := emission.take_waiting()) is not None:
-        store.add(last)
+    for sync in emission.due(runs_of(records), interval_over=True):
+        store.add(sync)
     found = store.translate("t", 0, offset)
     if isinstance(found, Translated):
         assert all(target >= found.offset for source, target in records if source >= offset)
@@ -109,16 +110,30 @@ def test_a_source_that_began_anew_discards_earlier_syncs() -> None:
     assert isinstance(store.translate("t", 1, 150), Untranslated)
 
 
-def test_syncs_are_due_first_after_a_gap_and_each_so_many_records() -> None:
-    emission = SyncEmission(max_lag=10)
-    offsets = [(0, 0), (1, 1), (2, 2), (5, 3), *((6 + at, 4 + at) for at in range(20))]
-    due = [source for source, target in offsets if emission.emit(OffsetSync("t", 0, source, target))]
-    assert due == [0, 5, 16]
-    assert emission.take_waiting() == OffsetSync("t", 0, 25, 23)
-    assert emission.take_waiting() is None
+def test_the_first_record_of_each_run_has_a_sync_and_the_newest_one_after_so_many_records() -> None:
+    emission = SyncEmission("t", 0, max_lag=10)
+
+    def due(*runs: Run, interval_over: bool = False) -> list[tuple[int, int]]:
+        syncs = emission.due(runs, interval_over)
+        return [(sync.upstream_offset, sync.downstream_offset) for sync in syncs]
+
+    assert due() == []
+    assert due(Run(0, 0, 3)) == [(0, 0)]
+    assert due(Run(0, 0, 3)) == []
+    assert due(Run(0, 0, 3), interval_over=True) == [(2, 2)]
+    assert due(Run(0, 0, 13)) == []
+    assert due(Run(0, 0, 14)) == [(13, 13)]
+    assert due(Run(0, 0, 14), Run(20, 14, 5)) == [(20, 14)]
+    assert due(Run(0, 0, 14), Run(20, 14, 50)) == [(69, 63)]
 
 
-def test_a_copy_that_went_back_makes_a_sync_due() -> None:
-    emission = SyncEmission(max_lag=1000)
-    assert [emission.emit(OffsetSync("t", 0, at, at)) for at in range(3)] == [True, False, False]
-    assert emission.emit(OffsetSync("t", 0, 3, 0))
+def test_a_copy_of_a_topic_that_was_made_again_begins_with_a_sync() -> None:
+    emission = SyncEmission("t", 0, max_lag=1000)
+    emission.due([Run(0, 0, 500), Run(600, 500, 1)], interval_over=True)
+    found = emission.due([Run(0, 502, 1)], interval_over=False)
+    assert found == [OffsetSync("t", 0, 0, 502)]
+
+
+def test_a_source_of_many_small_transactions_has_syncs_of_its_newest_runs_only() -> None:
+    emission = SyncEmission("t", 0, max_lag=1_000_000)
+    assert len(emission.due([Run(2 * at, at, 1) for at in range(1000)], interval_over=False)) == MAX_STARTS

@@ -44,7 +44,7 @@ from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
-from ha_core.mirror.progress import CopyDamagedError, Progress
+from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress
 from ha_core.plan.facts.clusters import Partition
 
 _PAUSE_S = 0.05
@@ -256,7 +256,7 @@ class Copying:
         elif isinstance(found, TakenOverError | NotOursError):
             self._states[id_] = StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
         elif isinstance(found, CopyDamagedError | TopicMissingError):
-            self._states[id_] = StoppedCopy(str(found))
+            self._states[id_] = StoppedCopy(str(found), isinstance(found, ForeignRecordsError))
         else:
             self._states[id_] = waited.again(str(found), now)
 

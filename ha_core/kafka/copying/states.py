@@ -67,6 +67,9 @@ class CopyStatus(NamedTuple):
     """Time since the source last reported its ends; None: it does report, or never has to this task."""
     source_start: int | None = None
     """Where the source's log starts."""
+    foreign: bool = False
+    """The copy has records that its copiers did not write: it is stopped until an operator, or a flow that knows their
+    writer, decides where to go on."""
 
     @property
     def lag_records(self) -> int | None:
@@ -161,9 +164,13 @@ class TakingOver:
 
 @dataclass(frozen=True, slots=True)
 class StoppedCopy:
-    """Needs an operator."""
+    """Needs an operator.
+
+    :ivar foreign: the copy has records that its copiers did not write.
+    """
 
     reason: str
+    foreign: bool = False
 
 
 @dataclass(eq=False)
@@ -327,6 +334,7 @@ def not_copied(
         None,
         known.reason,
         rpo_s=None if since is None else max(now - since, 0.0),
+        foreign=isinstance(known, StoppedCopy) and known.foreign,
     )
 
 

@@ -278,6 +278,32 @@ class Trial:
     """Why the topic is refused with any settings; empty: it is not."""
 
 
+class ListedTopic(NamedTuple):
+    """A topic as METADATA lists it.
+
+    :ivar topic_id: in hexadecimal; "": its brokers have no topic ids (before Kafka 2.8).
+    :ivar error: why the cluster did not describe it; "": it did.
+    """
+
+    partitions: int
+    topic_id: str = ""
+    error: str = ""
+
+
+class DescribedSetting(NamedTuple):
+    """A setting of a topic, as DESCRIBE_CONFIGS has it.
+
+    :ivar level: Kafka's number of the level that sets it: 1 the topic, 2 a broker, 3 all brokers, 4 a broker's file,
+        5 Kafka's default.
+    """
+
+    name: str
+    value: str | None
+    level: int
+    read_only: bool = False
+    sensitive: bool = False
+
+
 class TopicAcl(NamedTuple):
     """One access rule for topics (an ACL). Numbers of operations are Kafka's."""
 

@@ -1,0 +1,84 @@
+"""`mirror-maker`: runs the flows of a MirrorMaker 2 configuration."""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import uuid
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ha_core.cli.command import CommandResult, CommandRun, command, option
+from ha_core.flows.configuration import Configuration, configuration
+from ha_core.flows.errors import FlowError
+from ha_core.flows.properties import read, resolve
+from ha_core.mirror_maker.checks import check_live, require
+from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.membership import Alone, Membership, Shared
+from ha_core.mirror_maker.worker import Worker
+from ha_core.model import FlowWorker
+from ha_core.model.shown import ShownFormatter
+
+log = logging.getLogger(__name__)
+File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
+
+
+class FollowedFile:
+    """The configuration of a file, read anew when one of the bytes that it comes from has changed."""
+
+    def __init__(self, path: Path, like_3_9: bool) -> None:
+        self._path, self._like_3_9 = path, like_3_9
+        self._resolved: object = None
+        self._found: Configuration | None = None
+
+    def read(self) -> Configuration:
+        """:raises FlowError: it cannot be used."""
+        resolved = resolve(read(self._path), str(self._path), os.environ)
+        if self._found is None or resolved != self._resolved:
+            found = configuration(resolved, str(self._path), like_3_9=self._like_3_9)
+            self._resolved, self._found = resolved, found
+        return self._found
+
+
+@command("mirror-maker", "Run the flows of a MirrorMaker 2 configuration until it is stopped.")
+def run(
+    session: CommandRun,
+    file: File,
+    clusters: Annotated[
+        list[str] | None, option("Only flows into these clusters: those that are near this process.", "--clusters")
+    ] = None,
+    like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
+) -> CommandResult:
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
+    logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    logging.getLogger("kazoo").setLevel(logging.WARNING)
+    followed = FollowedFile(file, like_3_9)
+    found = followed.read()
+    targets = [alias for part in clusters or () for alias in part.replace(",", " ").split()]
+    if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
+        known = ", ".join(cluster.alias for cluster in found.clusters)
+        raise FlowError(f"--clusters {unknown[0]} is none of the file's clusters: {known}")
+    chosen = [flow for flow in found.flows if not targets or flow.target in targets]
+    with ExitStack() as opened:
+        membership: Membership = Alone()
+        if (connects := session.connects) is not None:
+            store = connects()
+            opened.callback(store.close)
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            worker_id = uuid.uuid4().hex
+            this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=str(file))
+            membership = opened.enter_context(Shared(store, this))
+        else:
+            for remark in require(check_live(found, FlowClusters(found.clusters), chosen), str(file)):
+                log.warning("%s", remark.text)
+        worker = Worker(followed.read, membership, targets)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: worker.stop())
+        worker.run()
+    return CommandResult({"ended": True})

@@ -1,0 +1,134 @@
+"""Checks of flows against their live clusters, before anything starts."""
+
+import time
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import NamedTuple
+
+from ha_core.flows.configuration import Configuration, FlowConfig, Remark
+from ha_core.flows.errors import FlowError, MirrorClientError
+from ha_core.flows.policies import HEARTBEATS
+from ha_core.flows.records import Heartbeat
+from ha_core.flows.topology import Diamond, NameConflict, diamonds, local_topics, name_conflicts, walk
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
+from ha_core.mirror_client import MirrorClient
+from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.plan.facts.clusters import ListedTopic
+
+_AT_ONCE = 8
+_BEATS = 3
+"""Intervals after which a flow that wrote no heartbeat is taken for stopped."""
+_MAX_WAIT_S = 10.0
+_LOOK_S = 0.5
+
+
+class LiveCluster(NamedTuple):
+    """:ivar error: why it could not be asked; "": it answers."""
+
+    alias: str
+    cluster_id: str = ""
+    topics: Mapping[str, ListedTopic] = {}
+    error: str = ""
+    away: bool = False
+
+
+def check_live(found: Configuration, clusters: FlowClusters, flows: Collection[FlowConfig]) -> Iterator[Remark]:
+    """Errors and remarks about these flows. A cluster that is away is a remark: its flows start when it is back."""
+    aliases = sorted({alias for flow in flows for alias in (flow.source, flow.target)})
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        live = {one.alias: one for one in pool.map(lambda alias: _look(clusters, alias), aliases)}
+    yield from _answers(live.values())
+    topics = {alias: list(one.topics) for alias, one in live.items()}
+    routes = [flow.route for flow in found.flows]
+    copies = list(walk(routes, local_topics(routes, topics)))
+    for conflict in name_conflicts(copies, {}):
+        yield Remark(0, _text_of_conflict(conflict), error=True)
+    for diamond in diamonds(copies):
+        yield Remark(0, _text_of_diamond(diamond))
+    reachable = [flow for flow in flows if not (live[flow.source].error or live[flow.target].error)]
+    yield from running_elsewhere(clusters, [flow for flow in reachable if HEARTBEATS in live[flow.target].topics])
+
+
+def running_elsewhere(clusters: FlowClusters, flows: Iterable[FlowConfig]) -> Iterator[Remark]:
+    """Flows that another process runs now, MirrorMaker 2 or a worker of another ZooKeeper: it writes heartbeats."""
+    by_target: dict[str, dict[tuple[str, str], FlowConfig]] = {}
+    for flow in flows:
+        if flow.heartbeats_s is not None:
+            by_target.setdefault(flow.target, {})[flow.source, flow.target] = flow
+    for target, its in by_target.items():
+        policy = next(iter(its.values())).policy
+        try:
+            with MirrorClient(clusters.librdkafka(target), policy) as client:
+                yield from _beating(client, its)
+        except MirrorClientError as error:
+            yield Remark(0, f"{target}: whether another process runs its flows is not known: {error}")
+
+
+def _beating(client: MirrorClient, flows: Mapping[tuple[str, str], FlowConfig]) -> Iterator[Remark]:
+    first = _newest(client.heartbeats())
+    wait_s = {
+        key: min(_BEATS * (flow.heartbeats_s or 1), _MAX_WAIT_S)
+        for key, flow in flows.items()
+        if key in first and time.time() - first[key] / 1000 < _BEATS * (flow.heartbeats_s or 1) + _MAX_WAIT_S
+    }
+    until = time.monotonic() + max(wait_s.values(), default=0.0)
+    beating: set[tuple[str, str]] = set()
+    while wait_s.keys() - beating and time.monotonic() < until:
+        time.sleep(_LOOK_S)
+        now = _newest(client.heartbeats())
+        beating |= {key for key in wait_s if now.get(key, 0) > first[key]}
+    for source, target in sorted(beating):
+        yield Remark(
+            0,
+            f"{source}->{target} is run by another process, which writes heartbeats to {target} now: stop it first, or "
+            "give both workers --zookeeper, so that they share the flow",
+            error=True,
+        )
+
+
+def _newest(heartbeats: Iterable[Heartbeat]) -> dict[tuple[str, str], int]:
+    """(source, target) → time of its last heartbeat, in milliseconds."""
+    return {(one.source_alias, one.target_alias): one.timestamp_ms for one in heartbeats}
+
+
+def _look(clusters: FlowClusters, alias: str) -> LiveCluster:
+    try:
+        with clusters.admin(alias) as admin:
+            cluster_id = admin.asking().metadata()["cluster_id"] or ""
+            return LiveCluster(alias, cluster_id, admin.list_topics())
+    except KafkaAdminError as error:
+        return LiveCluster(alias, error=str(error), away=isinstance(error, ClusterUnreachableError))
+
+
+def _answers(live: Iterable[LiveCluster]) -> Iterator[Remark]:
+    by_id: dict[str, str] = {}
+    for one in live:
+        if one.error:
+            yield Remark(0, one.error, error=not one.away)
+        elif one.cluster_id and (other := by_id.setdefault(one.cluster_id, one.alias)) != one.alias:
+            text = f"{other} and {one.alias} are one cluster, its id is {one.cluster_id}"
+            yield Remark(0, f"{text}: correct their bootstrap.servers", error=True)
+
+
+def _text_of_conflict(conflict: NameConflict) -> str:
+    writers = " and ".join(conflict.writers)
+    return f"topic {conflict.topic} of {conflict.target} would be written by {writers}: exclude it from one of them"
+
+
+def _text_of_diamond(diamond: Diamond) -> str:
+    names = " and ".join(diamond.names)
+    return (
+        f"records of {diamond.original} of {diamond.origin} come to {diamond.cluster} by several ways, as {names}: a "
+        "consumer of all of them reads each record more than once"
+    )
+
+
+def require(remarks: Iterable[Remark], name: str) -> list[Remark]:
+    """The remarks that are no errors.
+
+    :raises FlowError: there are errors; names all of them.
+    """
+    found = list(remarks)
+    if errors := [remark.text for remark in found if remark.error]:
+        raise FlowError(f"{name} cannot be run now:\n" + "\n".join(f"- {text}" for text in errors))
+    return found

@@ -1,0 +1,128 @@
+"""The copies of a flow that this worker makes: a copy loop in a thread, and the partitions that it is given."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.flows.remote_plan import WantedCopy
+from ha_core.flows.sharing import share_of
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, CopyStatus, CopyTotals
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.model import Run
+from ha_core.plan.facts.clusters import Partition
+
+log = logging.getLogger(__name__)
+COPIES_LOG = "mm2-copies.internal"
+"""Topic of the target with the copiers' notes. MirrorMaker 2 takes a topic of such a name for an internal one, and
+never copies it."""
+COPIES_LOG_PARTITIONS = 16
+_RETAKE_S = 15.0
+"""Time after which a partition is taken back that another worker took over, if it is still this worker's. By then the
+other one has seen the change; if both fenced at once, they would do so endlessly."""
+_STOP_S = 30.0
+
+
+@dataclass
+class Copier:
+    """
+    :ivar still_ours: whether a share of the flow still belongs to this worker, read afresh.
+    """
+
+    name: str
+    source: Admin
+    target: Admin
+    still_ours: Callable[[int], bool]
+    retakes: bool
+    clock: Callable[[], float] = time.monotonic
+    copies: Mapping[CopyId, CopyPartition] = field(default_factory=dict)
+    by_source: Mapping[Partition, CopyPartition] = field(default_factory=dict)
+    work: CopyTotals = field(default_factory=CopyTotals)
+    fault: str = ""
+    """Why the copy loop has ended by itself; "": it runs."""
+
+    def __post_init__(self) -> None:
+        self._lost_at: dict[CopyId, float] = {}
+        self._copying = Copying(self.source, self.target, still_ours=self._still_ours, work=self.work)
+        self._thread = threading.Thread(target=self._run, name=f"{self.name} copies", daemon=True)
+        self._thread.start()
+
+    def follow(
+        self, wanted: Iterable[WantedCopy], shares: frozenset[int], starts: Mapping[Partition, int] | None = None
+    ) -> None:
+        """Copy these partitions of these shares, and no others.
+
+        :param starts: as in `Copying`.
+        """
+        copies = {
+            copy.id: copy
+            for topic in wanted
+            for number in range(topic.partitions)
+            if share_of(topic.topic, number) in shares
+            for copy in [copy_partition(topic, number)]
+        }
+        before, self.copies = self.copies, copies
+        self.by_source = {copy.source_key: copy for copy in copies.values()}
+        self._copying.drop([id_ for id_ in before if id_ not in copies])
+        new = [copy for id_, copy in copies.items() if id_ not in before]
+        if new:
+            self._copying.add(new, starts)
+        self._retake()
+
+    def again(self, copies: Iterable[CopyPartition]) -> None:
+        """Try stopped copies again."""
+        self._copying.add(copies)
+
+    def statuses(self) -> dict[CopyId, CopyStatus]:
+        return self._copying.statuses()
+
+    def newest_runs(self) -> dict[CopyId, tuple[Run, ...]]:
+        """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
+        return {id_: known.runs for id_, known in self._copying.known.items()}
+
+    def copied_to(self) -> dict[CopyId, int]:
+        """The source offset below which each copy is complete, as acknowledged by the target."""
+        return {id_: known.end for id_, known in self._copying.known.items()}
+
+    def taken_by_strangers(self) -> list[CopyId]:
+        """Copies that another process took over, although no other worker is known of."""
+        if self.retakes:
+            return []
+        return [id_ for id_, status in self.statuses().items() if status.reason == TAKEN_OVER]
+
+    def limit(self, bytes_s: float | None) -> None:
+        self._copying.limit(bytes_s, {})
+
+    def stop(self) -> None:
+        self._copying.stop()
+        self._thread.join(_STOP_S)
+
+    def _run(self) -> None:
+        try:
+            self._copying.run()
+        except Exception as error:
+            log.exception("%s: the copy loop has ended", self.name)
+            self.fault = f"{type(error).__name__}: {error}"
+
+    def _still_ours(self, id_: CopyId) -> bool:
+        copy = self.copies.get(id_)
+        return copy is not None and self.still_ours(share_of(*copy.source_key))
+
+    def _retake(self) -> None:
+        if not self.retakes:
+            return
+        now = self.clock()
+        lost = {id_ for id_, status in self.statuses().items() if status.reason in {TAKEN_OVER, ELSEWHERE}}
+        self._lost_at = {id_: self._lost_at.get(id_, now) for id_ in lost}
+        due = [id_ for id_, since in self._lost_at.items() if now - since >= _RETAKE_S and id_ in self.copies]
+        for id_ in due:
+            del self._lost_at[id_]
+        self._copying.add([self.copies[id_] for id_ in due])
+
+
+def copy_partition(topic: WantedCopy, partition: int) -> CopyPartition:
+    id_ = CopyId(topic.link, topic.remote_topic, partition)
+    return CopyPartition(id_, (COPIES_LOG, log_partition(id_, COPIES_LOG_PARTITIONS)), topic.topic)

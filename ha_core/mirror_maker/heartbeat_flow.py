@@ -1,0 +1,45 @@
+"""Heartbeats of a flow that copies nothing.
+
+MirrorMaker 2 writes them for every pair of clusters whose heartbeats are not disabled, so that clients find out how a
+cluster can be reached.
+"""
+
+from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.sharing import FIRST_SHARE
+from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.duties import Duty
+from ha_core.mirror_maker.emitting import Heartbeats
+from ha_core.mirror_maker.internal_topics import ensure_heartbeats
+from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.producing import InternalProducer
+
+
+class HeartbeatFlow:
+    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: Membership) -> None:
+        assert flow.heartbeats_s is not None
+        self.flow, self._membership, self._clusters = flow, membership, clusters
+        self.key = f"{flow.name} heartbeats"
+        self._heartbeats: Heartbeats | None = None
+        membership.join(self.key)
+        self.duty = Duty("heartbeats", flow.heartbeats_s, self._emit)
+        self.duty.start(flow.name)
+
+    @property
+    def trouble(self) -> str:
+        return self.duty.trouble
+
+    def stop(self) -> None:
+        self.duty.stop()
+        self.duty.join()
+        self._membership.leave(self.key)
+
+    def _emit(self) -> None:
+        if self._heartbeats is None:
+            with self._clusters.admin(self.flow.target) as target:
+                ensure_heartbeats(self.flow, target)
+            producer = InternalProducer(self.flow.target, self._clusters.librdkafka(self.flow.target))
+            self._heartbeats = Heartbeats(self.flow, producer, self._leads)
+        self._heartbeats.emit()
+
+    def _leads(self) -> bool:
+        return FIRST_SHARE in self._membership.shares(self.key)

@@ -1,0 +1,82 @@
+"""Creates the internal topics of a flow, and checks those that exist."""
+
+import logging
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.errors import FlowError
+from ha_core.flows.policies import HEARTBEATS
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.topics import TopicDescription
+
+log = logging.getLogger(__name__)
+_POLICY = "cleanup.policy"
+_BROKERS_DEFAULT = -1
+_REPLICATION = 3
+
+
+class InternalTopic(NamedTuple):
+    """:ivar replication: -1: as many replicas as a new topic gets by default."""
+
+    name: str
+    in_source: bool
+    replication: int
+
+
+def internal_topics(flow: FlowConfig) -> Iterator[InternalTopic]:
+    """The internal topics that the flow writes."""
+    if flow.heartbeats_s is not None:
+        yield InternalTopic(HEARTBEATS, in_source=False, replication=flow.heartbeats_replication_factor)
+    if flow.checkpoints_s is not None:
+        topic = flow.policy.checkpoints_topic(flow.source)
+        yield InternalTopic(topic, in_source=False, replication=flow.checkpoints_replication_factor)
+    if flow.emits_syncs:
+        in_source = flow.syncs_in == "source"
+        yield InternalTopic(flow.syncs_topic, in_source, flow.syncs_replication_factor)
+
+
+def ensure_internal_topics(flow: FlowConfig, source: Admin, target: Admin) -> None:
+    """Create those that are missing, compacted and of one partition, as MirrorMaker 2 does.
+
+    :raises FlowError: one exists in another shape.
+    """
+    for admin, in_source in ((source, True), (target, False)):
+        _ensure(flow, admin, [topic for topic in internal_topics(flow) if topic.in_source == in_source])
+
+
+def ensure_heartbeats(flow: FlowConfig, target: Admin) -> None:
+    """`ensure_internal_topics` for a flow that only writes heartbeats."""
+    _ensure(flow, target, [topic for topic in internal_topics(flow) if topic.name == HEARTBEATS])
+
+
+def _ensure(flow: FlowConfig, admin: Admin, topics: Iterable[InternalTopic]) -> None:
+    wanted = {topic.name: topic for topic in topics}
+    there = admin.topics(list(wanted), offsets=False)
+    errors = [text for name in there for text in _objections(admin.cluster.name, there[name])]
+    if errors:
+        raise FlowError(" ".join(errors))
+    missing = [_spec(topic) for name, topic in wanted.items() if name not in there]
+    if missing:
+        for note in admin.create_topics(missing).notes:
+            log.info("%s: %s", flow.name, note)
+
+
+def _objections(cluster: str, topic: TopicDescription) -> Iterator[str]:
+    if topic.partitions != 1:
+        yield (
+            f"The internal topic {topic.name} of {cluster} has {topic.partitions} partitions, and its readers read "
+            "one: delete it, so that it is created anew, or use another replication.policy.separator."
+        )
+    policy = topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
+    if policy != "compact":
+        yield (
+            f"The internal topic {topic.name} of {cluster} has {_POLICY}={policy}, so its records would be deleted "
+            f"after a time: set {_POLICY}=compact."
+        )
+
+
+def _spec(topic: InternalTopic) -> TopicSpec:
+    replication = _REPLICATION if topic.replication == _BROKERS_DEFAULT else topic.replication
+    return TopicSpec(topic.name, 1, replication, {_POLICY: "compact"})

@@ -1,0 +1,129 @@
+"""Which shares of a flow this worker has (`ha_core.flows.sharing`)."""
+
+import logging
+import threading
+from collections.abc import Mapping
+from typing import Protocol, Self
+
+from ha_core.flows.sharing import SHARES, owner, shares_of
+from ha_core.model import FlowWorker
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+
+log = logging.getLogger(__name__)
+_LOOK_S = 1.0
+
+
+class Membership(Protocol):
+    """:ivar alone: True if no other worker is known of, so a partition that is taken over is taken by a stranger."""
+
+    alone: bool
+
+    def join(self, flow: str) -> None:
+        """Take a part of this flow from now on.
+
+        :param flow: its name and the ids of both clusters: another file may give its aliases to other clusters.
+        """
+
+    def leave(self, flow: str) -> None: ...
+
+    def shares(self, flow: str) -> frozenset[int]:
+        """The shares of this worker, as of the last look."""
+
+    def still_ours(self, flow: str, share: int) -> bool:
+        """Whether a share belongs to this worker, read afresh.
+
+        :raises StoreError: ZooKeeper cannot be asked.
+        """
+
+    def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
+        """Show the states of the flows, by flow name."""
+
+
+class Alone:
+    """The only worker: it has all shares."""
+
+    alone = True
+
+    def join(self, flow: str) -> None:
+        pass
+
+    def leave(self, flow: str) -> None:
+        pass
+
+    def shares(self, flow: str) -> frozenset[int]:
+        return frozenset(range(SHARES))
+
+    def still_ours(self, flow: str, share: int) -> bool:
+        return True
+
+    def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
+        pass
+
+
+class Shared:
+    """One of several workers, which know each other by ZooKeeper. While it is away, each goes on with its shares."""
+
+    alone = False
+
+    def __init__(self, store: Store, worker: FlowWorker) -> None:
+        """
+        :raises AlreadyRegisteredError: another worker has the id.
+        :raises StoreError: ZooKeeper does not answer.
+        """
+        self._store, self._worker = store, worker
+        self._registration = store.register(worker)
+        self._guard = threading.Lock()
+        self._workers: list[FlowWorker] = []
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="flow-workers", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ending.set()
+        self._thread.join()
+        self._registration.close()
+
+    def join(self, flow: str) -> None:
+        self._update(flows=tuple(sorted({*self._worker.flows, flow})))
+
+    def leave(self, flow: str) -> None:
+        self._update(flows=tuple(one for one in self._worker.flows if one != flow))
+
+    def shares(self, flow: str) -> frozenset[int]:
+        return shares_of(flow, self._worker.id, self._of(flow, self._workers))
+
+    def still_ours(self, flow: str, share: int) -> bool:
+        # `held` asks ZooKeeper's leader; later reads over the same session are no older.
+        if not self._registration.held():
+            return False
+        return owner(flow, share, self._of(flow, self._store.flow_workers())) == self._worker.id
+
+    def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
+        self._update(states={name: dict(state) for name, state in states.items()})
+
+    def _of(self, flow: str, workers: list[FlowWorker]) -> list[str]:
+        return [worker.id for worker in workers if flow in worker.flows]
+
+    def _update(self, **changes: object) -> None:
+        with self._guard:
+            self._worker = self._worker.changed(**changes)
+            self._registration.update(self._worker)
+
+    def _run(self) -> None:
+        trouble = ""
+        while not self._ending.wait(_LOOK_S):
+            try:
+                self._look()
+                trouble = ""
+            except StoreError as error:
+                if str(error) != trouble:
+                    log.warning("flows go on with the shares that they have: %s", error)
+                trouble = str(error)
+
+    def _look(self) -> None:
+        self._workers = self._store.flow_workers()

@@ -1,0 +1,152 @@
+"""Remote topics of a flow: the copies that this worker is to make, their creation, settings and ACLs."""
+
+import logging
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, remote_names, remote_plan
+from ha_core.flows.remote_topics import changes, remote_acls
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.model.portions import portions
+from ha_core.plan.facts.clusters import ListedTopic
+
+log = logging.getLogger(__name__)
+_PARTITIONS_AT_ONCE = 1_000
+"""Partitions per request that creates topics: the controller makes them before it answers."""
+_CREATE_S = 60.0
+_REPLICATION = 3
+
+
+def _not_fenced() -> None:
+    """Changes of remote topics need no fence: two workers that both make them make the same ones."""
+
+
+@dataclass
+class RemoteTopics:
+    """
+    :ivar leads: True if this worker creates and grows remote topics.
+    :ivar refused: remote topic → why the target refused to create or grow it.
+    """
+
+    flow: FlowConfig
+    source: Admin
+    target: Admin
+    leads: Callable[[], bool]
+    refused: dict[str, str] = field(default_factory=dict)
+
+    def look(self) -> RemotePlan:
+        """The copies of the flow, after missing remote topics were made. Topics that could not be are skipped."""
+        route = self.flow.route
+        source, target = self.source.list_topics(), self.target.list_topics()
+        plan = remote_plan(route, source, target)
+        if (plan.create or plan.grow) and self.leads():
+            self.refused = {}
+            self._create(plan.create, source)
+            self._grow(plan.grow)
+            plan = remote_plan(route, source, self.target.list_topics())
+        refused = [SkippedTopic(plan.create[remote], self._why(remote)) for remote in plan.create]
+        return RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
+
+    def _why(self, remote: str) -> str:
+        return self.refused.get(remote, f"{remote} does not exist yet in {self.flow.target}")
+
+    def _create(self, wanted: Mapping[str, str], source: Mapping[str, ListedTopic]) -> None:
+        settings = self._settings(wanted.values())
+        specs = [
+            TopicSpec(remote, source[topic].partitions, self._replication, settings.get(topic, {}))
+            for remote, topic in wanted.items()
+        ]
+        for some in portions(specs, _PARTITIONS_AT_ONCE, lambda spec: spec.partitions):
+            self._create_some(list(some))
+
+    def _create_some(self, specs: list[TopicSpec]) -> None:
+        """Topics that cannot be created do not keep the others from it."""
+        try:
+            created = self.target.create_topics(specs, timeout_s=_CREATE_S)
+        except KafkaAdminError as error:
+            if len(specs) == 1:
+                if self.refused.get(specs[0].name) != str(error):
+                    log.warning("%s: %s is not created: %s", self.flow.name, specs[0].name, error)
+                self.refused[specs[0].name] = str(error)
+                return
+            for half in (specs[: len(specs) // 2], specs[len(specs) // 2 :]):
+                self._create_some(half)
+            return
+        for spec in specs:
+            if spec.name in created.created:
+                log.info("%s: %s is created with %d partitions", self.flow.name, spec.name, spec.partitions)
+        for note in created.notes:
+            log.info("%s: %s", self.flow.name, note)
+
+    def _grow(self, counts: Mapping[str, int]) -> None:
+        if not counts:
+            return
+        refused = self.target.grow_topics(counts, _not_fenced)
+        for remote, count in counts.items():
+            if remote not in refused:
+                log.info("%s: %s has %d partitions now", self.flow.name, remote, count)
+        self.refused |= {remote: f"it does not get more partitions: {why}" for remote, why in refused.items()}
+
+    @property
+    def _replication(self) -> int:
+        # As many as a broker's default would give is not known before the topic exists; three is Kafka's advice.
+        return self.flow.replication_factor if self.flow.replication_factor > 0 else _REPLICATION
+
+    def _settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
+        """Settings with which remote topics are created. Without syncing they have the target's defaults."""
+        if self.flow.sync_settings_s is None:
+            return {}
+        described = self.source.described_settings(topics)
+        return {
+            topic: {name: value for name, value in self.flow.settings.carried(its).items() if value is not None}
+            for topic, its in described.items()
+        }
+
+    def sync_settings(self) -> None:
+        """Give remote topics the settings of their sources.
+
+        :raises KafkaAdminError: a cluster does not answer, or the target refuses one.
+        """
+        names = dict(self._names())
+        described = self.source.described_settings(list(names))
+        there = self.target.settings([names[topic] for topic in described])
+        wanted: dict[str, dict[str, str | None]] = {}
+        for topic, its in described.items():
+            if (remote := names[topic]) in there:
+                own = {name: found.value or "" for name, found in there[remote].items() if found.own}
+                known = {
+                    name: value for name, value in self.flow.settings.carried(its).items() if name in there[remote]
+                }
+                if changed := changes(known, own):
+                    wanted[remote] = changed
+        refused = self.target.alter_settings(wanted, _not_fenced)
+        for remote, changed in wanted.items():
+            if remote not in refused:
+                log.info("%s: settings of %s: %s", self.flow.name, remote, changed)
+        if refused:
+            remote, why = min(refused.items())
+            raise KafkaAdminError(
+                self.flow.target, f"refuses settings of {len(refused)} remote topics, as of {remote}: {why}"
+            )
+
+    def sync_acls(self) -> None:
+        """Let readers of the source's topics read their copies. ACLs are added and never removed, as MirrorMaker 2
+        does it: the target's operators may have given some themselves."""
+        rules, there = self.source.access_rules(), self.target.access_rules()
+        if rules is None or there is None:
+            return
+        missing = set(remote_acls(rules, dict(self._names()))) - there
+        if missing:
+            self.target.add_access_rules(missing, _not_fenced)
+            log.info("%s: %d ACLs are added in %s", self.flow.name, len(missing), self.flow.target)
+
+    def _names(self) -> list[tuple[str, str]]:
+        target = self.target.list_topics()
+        return [
+            (topic, remote)
+            for topic, remote in remote_names(self.flow.route, self.source.list_topics())
+            if remote in target
+        ]

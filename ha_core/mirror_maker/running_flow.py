@@ -1,0 +1,198 @@
+"""One flow in this process: its copier, and its duties."""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.records import Checkpoint
+from ha_core.flows.remote_plan import RemotePlan
+from ha_core.flows.sharing import FIRST_SHARE
+from ha_core.flows.translation import SyncStore
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.mirror_client import MirrorClient
+from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.copier import COPIES_LOG, COPIES_LOG_PARTITIONS, Copier
+from ha_core.mirror_maker.duties import EXPECTED, Duty
+from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
+from ha_core.mirror_maker.groups import GroupOffsets
+from ha_core.mirror_maker.internal_topics import ensure_internal_topics
+from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.producing import InternalProducer
+from ha_core.mirror_maker.remote_topics import RemoteTopics
+from ha_core.mirror_maker.translating import ExactMaps
+
+log = logging.getLogger(__name__)
+REFRESH_S = 3
+"""Pause between looks at the topics of both clusters, if the file sets none."""
+_SYNCS_S = 1.0
+_FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
+NOTHING = RemotePlan({}, {}, (), ())
+
+
+@dataclass
+class FlowParts:
+    """The parts of a flow that has started."""
+
+    copier: Copier
+    topics: RemoteTopics
+    syncs: OffsetSyncs | None
+    groups: GroupOffsets | None
+    duties: tuple[Duty, ...]
+    plan: RemotePlan = NOTHING
+
+
+class RunningFlow:
+    """Starts by itself, and as often as a cluster is away: flows do not wait for one another.
+
+    :ivar trouble: why it has not started; "": it has.
+    """
+
+    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: Membership) -> None:
+        self.flow, self._clusters, self._membership = flow, clusters, membership
+        self.parts: FlowParts | None = None
+        self.trouble = "it is starting"
+        self.key = ""
+        self._opened = ExitStack()
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._start, name=f"{flow.name} starts", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Returns when nothing of it is under way. What was copied is acknowledged, or is copied again later."""
+        self._ending.set()
+        self._thread.join()
+        if self.parts is not None:
+            for duty in self.parts.duties:
+                duty.stop()
+            for duty in self.parts.duties:
+                duty.join()
+            self.parts.copier.stop()
+        if self.key:
+            self._membership.leave(self.key)
+        self._opened.close()
+
+    def _start(self) -> None:
+        pause_s = _FIRST_PAUSE_S
+        while not self._ending.is_set():
+            try:
+                self._open()
+            except EXPECTED as error:
+                self._opened.close()
+                if self.trouble != str(error):
+                    log.warning("%s does not start yet: %s", self.flow.name, error)
+                self.trouble = str(error)
+            else:
+                self.trouble = ""
+                return
+            self._ending.wait(pause_s)
+            pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _open(self) -> None:
+        flow = self.flow
+        source, target = self._admin(flow.source), self._admin(flow.target)
+        ids = [_cluster_id(admin) for admin in (source, target)]
+        if ids[0] and ids[0] == ids[1]:
+            raise KafkaAdminError(
+                flow.target, f"is the same cluster as {flow.source}: its id is {ids[0]}. Correct the file."
+            )
+        ensure_copy_log(target, COPIES_LOG, COPIES_LOG_PARTITIONS)
+        ensure_internal_topics(flow, source, target)
+        self.key = f"{flow.name}@{ids[0]}>{ids[1]}"
+        self._membership.join(self.key)
+        copier = Copier(
+            flow.name,
+            self._admin(flow.source),
+            self._admin(flow.target),
+            lambda share: self._membership.still_ours(self.key, share),
+            retakes=not self._membership.alone,
+        )
+        topics = RemoteTopics(flow, source, target, self.leads)
+        to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
+        syncs = self._syncs(copier, to_target)
+        groups = self._groups(copier, to_target)
+        duties = tuple(self._duties(copier, topics, syncs, groups, to_target))
+        self.parts = FlowParts(copier, topics, syncs, groups, duties)
+        log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
+        for duty in duties:
+            duty.start(flow.name)
+
+    def leads(self) -> bool:
+        """Whether this worker does the work that the flow needs once."""
+        return FIRST_SHARE in self._membership.shares(self.key)
+
+    def _duties(
+        self,
+        copier: Copier,
+        topics: RemoteTopics,
+        syncs: OffsetSyncs | None,
+        groups: GroupOffsets | None,
+        to_target: InternalProducer,
+    ) -> Iterator[Duty]:
+        flow = self.flow
+        yield Duty("topics", flow.refresh_topics_s or REFRESH_S, self._follow)
+        settings = RemoteTopics(flow, self._admin(flow.source), self._admin(flow.target), self.leads)
+        if flow.sync_settings_s is not None:
+            yield Duty("settings", flow.sync_settings_s, self._if_leading(settings.sync_settings))
+        if flow.sync_acls_s is not None:
+            yield Duty("ACLs", flow.sync_acls_s, self._if_leading(settings.sync_acls))
+        if flow.heartbeats_s is not None:
+            yield Duty("heartbeats", flow.heartbeats_s, Heartbeats(flow, to_target, self.leads).emit)
+        if syncs is not None:
+            yield Duty("offset syncs", _SYNCS_S, syncs.emit)
+        if groups is not None and flow.checkpoints_s is not None:
+            yield Duty("checkpoints", flow.checkpoints_s, groups.emit)
+            if flow.commit_offsets_s is not None:
+                yield Duty("group offsets", flow.commit_offsets_s, groups.commit)
+
+    def _follow(self) -> None:
+        assert self.parts is not None
+        plan = self.parts.topics.look()
+        for one in set(plan.skipped) - set(self.parts.plan.skipped):
+            log.info("%s: topic %s is not copied: %s", self.flow.name, one.topic, one.reason)
+        self.parts.plan = plan
+        self.parts.copier.follow(plan.copies, self._membership.shares(self.key))
+
+    def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
+        return lambda: work() if self.leads() else None
+
+    def _syncs(self, copier: Copier, to_target: InternalProducer) -> OffsetSyncs | None:
+        flow = self.flow
+        if not flow.emits_syncs:
+            return None
+        producer = to_target
+        if flow.syncs_in == "source":
+            producer = InternalProducer(flow.source, self._clusters.librdkafka(flow.source))
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs)
+
+    def _groups(self, copier: Copier, to_target: InternalProducer) -> GroupOffsets | None:
+        flow = self.flow
+        if flow.checkpoints_s is None:
+            return None
+        source, target = self._admin(flow.source), self._admin(flow.target)
+        syncs_in = flow.source if flow.syncs_in == "source" else flow.target
+
+        def earlier() -> SyncStore:
+            store = SyncStore()
+            with MirrorClient(self._clusters.librdkafka(syncs_in), flow.policy) as client:
+                for sync in client.offset_syncs(flow.target if flow.syncs_in == "source" else flow.source):
+                    store.add(sync)
+            return store
+
+        def checkpoints() -> list[Checkpoint]:
+            with MirrorClient(self._clusters.librdkafka(flow.target), flow.policy) as client:
+                return client.checkpoints(flow.source)
+
+        maps = ExactMaps(target, copier.newest_runs, earlier)
+        return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, checkpoints)
+
+    def _admin(self, alias: str) -> Admin:
+        return self._opened.enter_context(self._clusters.admin(alias))
+
+
+def _cluster_id(admin: Admin) -> str:
+    return admin.asking().metadata()["cluster_id"] or ""

@@ -1,0 +1,105 @@
+"""States of flows in a worker, for operators, metrics and other processes. Unknown numbers are None, never 0."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+
+from ha_core.flows.groups import SkippedGroup
+from ha_core.flows.remote_plan import SkippedTopic
+from ha_core.kafka.copying import CopyStatus
+from ha_core.mirror.notes import CopyId
+from ha_core.mirror_maker.duties import Duty
+from ha_core.mirror_maker.running_flow import RunningFlow
+
+MAX_NAMED = 20
+"""Partitions, topics and groups that are named, the most urgent first; the others are counted."""
+
+
+@dataclass(frozen=True)
+class FlowState:
+    """A flow in one worker, over its shares.
+
+    :ivar trouble: why it has not started; "": it has.
+    :ivar partitions: state → number of partitions.
+    :ivar lag_records: offsets that the source has acknowledged and the copies lack; None: not known of every one.
+    :ivar lag_ms: largest one; None: not known of every one.
+    :ivar worst: partitions that are not copied, and those with most lag.
+    :ivar duties: duty → why its last round failed; "": it did not.
+    :ivar offsets: translated group offsets by precision.
+    """
+
+    flow: str
+    trouble: str
+    topics: int
+    partitions: dict[str, int]
+    lag_records: int | None
+    lag_ms: int | None
+    bytes_s: float
+    copied_records: int
+    copied_bytes: int
+    worst: tuple[dict[str, object], ...]
+    skipped_topics: tuple[SkippedTopic, ...]
+    skipped_topics_in_all: int
+    skipped_groups: tuple[SkippedGroup, ...]
+    skipped_groups_in_all: int
+    not_committed: tuple[SkippedGroup, ...]
+    offsets: dict[str, int]
+    duties: dict[str, str]
+
+    def to_json(self) -> dict[str, object]:
+        return asdict(self)
+
+
+def state_of(running: RunningFlow) -> FlowState:
+    parts = running.parts
+    statuses = {} if parts is None else parts.copier.statuses()
+    groups = None if parts is None else parts.groups
+    skipped = () if parts is None else parts.plan.skipped
+    duties: tuple[Duty, ...] = () if parts is None else parts.duties
+    return FlowState(
+        flow=running.flow.name,
+        trouble=running.trouble or ("" if parts is None else parts.copier.fault),
+        topics=0 if parts is None else len(parts.plan.copies),
+        partitions=dict(Counter(status.state for status in statuses.values())),
+        lag_records=_sum(status.lag_records for status in statuses.values()),
+        lag_ms=_largest(status.lag_ms for status in statuses.values()),
+        bytes_s=sum(status.bytes_s for status in statuses.values()),
+        copied_records=0 if parts is None else parts.copier.work.copied_records,
+        copied_bytes=0 if parts is None else parts.copier.work.copied_bytes,
+        worst=tuple(_worst(statuses)),
+        skipped_topics=skipped[:MAX_NAMED],
+        skipped_topics_in_all=len(skipped),
+        skipped_groups=() if groups is None else tuple(groups.skipped[:MAX_NAMED]),
+        skipped_groups_in_all=0 if groups is None else len(groups.skipped),
+        not_committed=() if groups is None else tuple(groups.not_committed[:MAX_NAMED]),
+        offsets={} if groups is None else groups.precise,
+        duties={duty.name: duty.trouble for duty in duties},
+    )
+
+
+def _worst(statuses: Mapping[CopyId, CopyStatus]) -> Iterator[dict[str, object]]:
+    def urgency(entry: tuple[CopyId, CopyStatus]) -> tuple[bool, float]:
+        _, status = entry
+        lag = status.lag_records
+        return status.state == "copying", float("-inf") if lag is None else -lag
+
+    for id_, status in sorted(statuses.items(), key=urgency)[:MAX_NAMED]:
+        if status.state != "copying" or status.lag_records:
+            yield {
+                "topic": id_.topic,
+                "partition": id_.partition,
+                "state": status.state,
+                "reason": status.reason,
+                "lag_records": status.lag_records,
+                "lag_ms": status.lag_ms,
+            }
+
+
+def _sum(numbers: Iterator[int | None]) -> int | None:
+    known = list(numbers)
+    return None if any(one is None for one in known) else sum(one for one in known if one is not None)
+
+
+def _largest(numbers: Iterator[int | None]) -> int | None:
+    known = list(numbers)
+    return None if any(one is None for one in known) else max((one for one in known if one is not None), default=None)

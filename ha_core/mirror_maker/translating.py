@@ -1,0 +1,94 @@
+"""The exact map of each copy, for offsets of groups.
+
+The copier's newest runs are in memory and answer for groups near the end. For a group further back all runs are read
+from the copy log, and kept: only newer ones are added to them. Where MirrorMaker 2 copied before, the map begins at the
+handover, and offsets below it are translated by its offset syncs.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.flows.translation import SyncStore, Translated, Translation, Untranslated, by_runs
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.notes import CopyId
+from ha_core.model import Run
+
+_MAX_RUNS = 2_000_000
+"""Runs kept of all copies together, some 200 MB; those that were read longest ago go first."""
+
+
+@dataclass
+class ExactMaps:
+    """
+    :ivar newest: newest runs of each copy of this worker, ascending.
+    :ivar earlier: reads the offset syncs of the flow, for copies that MirrorMaker 2 began.
+    """
+
+    target: Admin
+    newest: Callable[[], Mapping[CopyId, tuple[Run, ...]]]
+    earlier: Callable[[], SyncStore]
+    _bases: dict[CopyId, int] = field(default_factory=dict)
+    _syncs: SyncStore | None = None
+    _whole: dict[CopyId, list[Run]] = field(default_factory=dict)
+
+    def translate(self, wanted: Mapping[CopyPartition, Iterable[int]]) -> dict[tuple[CopyId, int], Translation]:
+        """
+        :param wanted: copy → source offsets.
+        :returns: (copy, source offset) → translation; missing for copies that are not copied now.
+        :raises KafkaAdminError: the copy log cannot be read.
+        :raises CopyDamagedError: a note in it cannot be read.
+        """
+        newest = self.newest()
+        lacking = [
+            copy
+            for copy, offsets in wanted.items()
+            if (runs := newest.get(copy.id)) and min(offsets) < runs[0].source and not self._reaches(copy.id, runs)
+        ]
+        for id_, notes in (self.target.notes_of(lacking) if lacking else {}).items():
+            self._keep(id_, list(notes.runs))
+            self._bases[id_] = 0 if notes.progress is None else notes.progress.base
+        translated: dict[tuple[CopyId, int], Translation] = {}
+        for copy, offsets in wanted.items():
+            recent = newest.get(copy.id)
+            if recent is None:
+                continue
+            for offset in offsets:
+                translated[copy.id, offset] = self._translated(copy, recent, offset)
+        return translated
+
+    def _translated(self, copy: CopyPartition, recent: tuple[Run, ...], offset: int) -> Translation:
+        if recent and offset >= recent[0].source:
+            return by_runs(recent, offset)
+        runs = self._joined(copy.id, recent)
+        if runs is None:
+            return Untranslated("its copier has not written its whole map yet")
+        found = by_runs(runs, offset)
+        if isinstance(found, Translated) and found.precision == "first-copied" and self._bases.get(copy.id):
+            if self._syncs is None:
+                self._syncs = self.earlier()
+            return self._syncs.translate(*copy.source_key, offset)
+        return found
+
+    def _reaches(self, id_: CopyId, recent: tuple[Run, ...]) -> bool:
+        return self._joined(id_, recent) is not None
+
+    def _joined(self, id_: CopyId, recent: tuple[Run, ...]) -> list[Run] | None:
+        """All runs; None: runs are missing between those that are kept and the recent ones."""
+        if not recent:
+            return []
+        whole = self._whole.get(id_)
+        if whole is None or whole[-1].source < recent[0].source:
+            return None
+        while whole and whole[-1].source >= recent[0].source:
+            whole.pop()
+        whole += recent
+        return whole
+
+    def _keep(self, id_: CopyId, runs: list[Run]) -> None:
+        self._whole.pop(id_, None)
+        if not runs:
+            return
+        self._whole[id_] = runs
+        while len(self._whole) > 1 and sum(map(len, self._whole.values())) > _MAX_RUNS:
+            del self._whole[next(iter(self._whole))]

@@ -1,0 +1,113 @@
+"""A worker: all flows of a configuration in this process, until it is stopped. It follows changes of its file."""
+
+import logging
+import threading
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+
+from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.errors import FlowError
+from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.heartbeat_flow import HeartbeatFlow
+from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.running_flow import RunningFlow
+from ha_core.mirror_maker.states import FlowState, state_of
+
+log = logging.getLogger(__name__)
+_LOOK_S = 1.0
+_REPORT_S = 5.0
+Running = RunningFlow | HeartbeatFlow
+
+
+class StrangerError(FlowError):
+    """Another process copies a flow of this worker, and they do not know each other."""
+
+
+@dataclass
+class Worker:
+    """
+    :ivar read: the configuration as it is now, the same object until it changes; raises FlowError.
+    :ivar targets: only flows into these clusters (`--clusters`); empty: all.
+    """
+
+    read: Callable[[], Configuration]
+    membership: Membership
+    targets: Collection[str] = ()
+    running: dict[str, Running] = field(default_factory=dict)
+    _ending: threading.Event = field(default_factory=threading.Event)
+    _found: Configuration | None = None
+    _trouble: str = ""
+
+    def stop(self) -> None:
+        """From any thread, or a signal."""
+        self._ending.set()
+
+    def run(self) -> None:
+        """
+        :raises FlowError: the configuration cannot be used, at the start.
+        :raises StrangerError: another process copies a flow.
+        """
+        self._apply(self.read())
+        looks = 0
+        try:
+            while not self._ending.wait(_LOOK_S):
+                looks += 1
+                self._check()
+                if looks % round(_REPORT_S / _LOOK_S) == 0:
+                    self._reread()
+                    self.membership.report({state.flow: state.to_json() for state in self.states()})
+        finally:
+            self._stop(list(self.running))
+
+    def states(self) -> list[FlowState]:
+        return [state_of(running) for running in self.running.values() if isinstance(running, RunningFlow)]
+
+    def _apply(self, found: Configuration) -> None:
+        """Stop flows that are gone or changed, and start the others; unchanged ones go on."""
+        if found is self._found:
+            return
+        clusters = FlowClusters(found.clusters)
+        for remark in (*found.remarks, *clusters.remarks):
+            log.warning("%s%s", remark.place, remark.text)
+        wanted: dict[str, tuple[FlowConfig, type[Running]]] = {flow.name: (flow, RunningFlow) for flow in found.flows}
+        wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
+        chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
+        moved = self._found is not None and found.clusters != self._found.clusters
+        self._found = found
+        self._stop([name for name, one in self.running.items() if moved or one.flow != _flow_of(chosen.get(name))])
+        for name, (flow, kind) in chosen.items():
+            if name not in self.running:
+                self.running[name] = kind(flow, clusters, self.membership)
+
+    def _reread(self) -> None:
+        try:
+            self._apply(self.read())
+            self._trouble = ""
+        except FlowError as error:
+            if str(error) != self._trouble:
+                log.warning("flows go on as they are: %s", error)
+            self._trouble = str(error)
+
+    def _check(self) -> None:
+        for running in self.running.values():
+            if isinstance(running, RunningFlow) and running.parts is not None:
+                if fault := running.parts.copier.fault:
+                    raise FlowError(f"{running.flow.name}: {fault}")
+                if taken := running.parts.copier.taken_by_strangers():
+                    raise StrangerError(
+                        f"{running.flow.name}: another process copies {taken[0].topic}-{taken[0].partition} and "
+                        f"{len(taken) - 1} more partitions. Stop one of the two, or give both --zookeeper, so that "
+                        "they share the flow."
+                    )
+
+    def _stop(self, names: Collection[str]) -> None:
+        ended = [self.running.pop(name) for name in names]
+        threads = [threading.Thread(target=one.stop) for one in ended]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+
+def _flow_of(wanted: tuple[FlowConfig, object] | None) -> FlowConfig | None:
+    return None if wanted is None else wanted[0]
