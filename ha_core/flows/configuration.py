@@ -193,6 +193,8 @@ class _File:
         return None, 0
 
     def default(self, key: FlowKey) -> str:
+        if key.default_here is not None:
+            return key.default_here
         return key.earlier_default if self.like_3_9 and key.earlier_default is not None else key.default
 
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:

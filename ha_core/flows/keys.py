@@ -22,6 +22,7 @@ class FlowKey(NamedTuple):
     """
     :ivar default: of Kafka 4.3.
     :ivar earlier_default: of Kafka 3.9, where it differs.
+    :ivar default_here: of Switchyard, where the same work costs it so little that it is done more often.
     :ivar note: for people, where the use needs a word.
     :ivar valid: the values that it can have; empty: any of its kind.
     """
@@ -32,6 +33,7 @@ class FlowKey(NamedTuple):
     note: str = ""
     valid: tuple[str, ...] = ()
     earlier_default: str | None = None
+    default_here: str | None = None
 
 
 _MM2 = "org.apache.kafka.connect.mirror."
@@ -68,13 +70,13 @@ FLOW_KEYS = {
         FlowKey("replication.policy.internal.topic.separator.enabled", "true"),
         FlowKey("replication.factor", "2"),
         FlowKey("refresh.topics.enabled", "true"),
-        FlowKey("refresh.topics.interval.seconds", "600"),
+        FlowKey("refresh.topics.interval.seconds", "600", default_here="3"),
         FlowKey("sync.topic.configs.enabled", "true"),
         FlowKey("sync.topic.configs.interval.seconds", "600"),
         FlowKey("sync.topic.acls.enabled", "true"),
         FlowKey("sync.topic.acls.interval.seconds", "600"),
         FlowKey("refresh.groups.enabled", "true"),
-        FlowKey("refresh.groups.interval.seconds", "600"),
+        FlowKey("refresh.groups.interval.seconds", "600", default_here="10"),
         FlowKey("emit.checkpoints.enabled", "true"),
         FlowKey("emit.checkpoints.interval.seconds", "60"),
         FlowKey("sync.group.offsets.enabled", "false"),

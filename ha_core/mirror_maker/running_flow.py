@@ -27,8 +27,8 @@ from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
 
 log = logging.getLogger(__name__)
-REFRESH_S = 3
-"""Pause between looks at the topics of both clusters, if the file sets none."""
+_SHARES_S = 3
+"""Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 NOTHING = RemotePlan({}, {}, (), ())
@@ -134,7 +134,7 @@ class RunningFlow:
         to_target: InternalProducer,
     ) -> Iterator[Duty]:
         flow = self.flow
-        yield Duty("topics", flow.refresh_topics_s or REFRESH_S, self._follow)
+        yield Duty("topics", flow.refresh_topics_s or _SHARES_S, self._follow)
         settings = RemoteTopics(flow, self._admin(flow.source), self._admin(flow.target), self.leads)
         if flow.sync_settings_s is not None:
             yield Duty("settings", flow.sync_settings_s, self._if_leading(settings.sync_settings))
@@ -151,7 +151,9 @@ class RunningFlow:
 
     def _follow(self) -> None:
         assert self.parts is not None
-        plan = self.parts.topics.look()
+        plan = self.parts.plan
+        if self.flow.refresh_topics_s is not None or plan is NOTHING:
+            plan = self.parts.topics.look()
         for one in set(plan.skipped) - set(self.parts.plan.skipped):
             log.info("%s: topic %s is not copied: %s", self.flow.name, one.topic, one.reason)
         self.parts.plan = plan

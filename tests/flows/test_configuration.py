@@ -31,7 +31,8 @@ def test_defaults_are_kafkas() -> None:
     assert (flow.source, flow.target, flow.policy) == ("A", "B", DefaultPolicy())
     assert flow.topics.include.texts == (".*",)
     assert flow.groups.exclude.texts == ("console-consumer-.*", "connect-.*", "__.*")
-    assert (flow.refresh_topics_s, flow.sync_settings_s, flow.sync_acls_s, flow.refresh_groups_s) == (600,) * 4
+    assert (flow.sync_settings_s, flow.sync_acls_s) == (600, 600)
+    assert (flow.refresh_topics_s, flow.refresh_groups_s) == (3, 10)
     assert (flow.checkpoints_s, flow.commit_offsets_s, flow.heartbeats_s) == (60, None, 1)
     assert (flow.syncs_in, flow.max_lag, flow.emits_syncs) == ("source", 100, True)
     assert (flow.replication_factor, flow.heartbeats_replication_factor) == (2, 3)

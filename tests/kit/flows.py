@@ -1,0 +1,179 @@
+"""Workers of MirrorMaker 2's flows as processes, and what a cluster's topics hold."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.cimpl import KafkaError
+
+PROGRAM = str(Path(sys.executable).with_name("switchyard"))
+PATIENCE_S = 60.0
+STOP_S = 40.0
+ONE_BROKER = {
+    "replication.factor": "1",
+    **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
+}
+
+
+class CopiedRecord(NamedTuple):
+    """A record as its copy must have it."""
+
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+
+class FlowProcess:
+    """`switchyard mirror-maker FILE`."""
+
+    def __init__(self, file: Path, options: Iterable[str] = ()) -> None:
+        self.killed = False
+        self.log = file.with_suffix(f".{time.monotonic_ns()}.log")
+        with self.log.open("wb") as out:
+            command = [PROGRAM, "mirror-maker", str(file), *options]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
+
+    def text(self) -> str:
+        return self.log.read_text("utf-8", "replace")
+
+    def wait_for_text(self, wanted: str, patience_s: float = PATIENCE_S) -> None:
+        until(lambda: wanted in self.text() or self.process.poll() is not None, patience_s, self.text)
+        assert wanted in self.text(), self.text()
+
+    def kill(self) -> None:
+        self.killed = True
+        self.process.kill()
+        self.process.wait(STOP_S)
+
+    def stop(self) -> int:
+        """Its exit code."""
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            return self.process.wait(STOP_S)
+        except subprocess.TimeoutExpired:
+            self.kill()
+            raise
+
+
+def write_flows(folder: Path, clusters: Mapping[str, str], properties: Mapping[str, str], name: str = "mm2") -> Path:
+    """:param clusters: alias → bootstrap address."""
+    lines = {"clusters": ", ".join(clusters)}
+    lines |= {f"{alias}.bootstrap.servers": address for alias, address in clusters.items()}
+    file = folder / f"{name}.properties"
+    file.write_text("".join(f"{key} = {value}\n" for key, value in {**lines, **ONE_BROKER, **properties}.items()))
+    return file
+
+
+@contextmanager
+def flows(file: Path, *options: str) -> Iterator[FlowProcess]:
+    running = FlowProcess(file, options)
+    try:
+        yield running
+        assert running.killed or running.process.poll() is None, running.text()
+    finally:
+        running.stop()
+
+
+def until(true: Callable[[], bool], patience_s: float = PATIENCE_S, why: Callable[[], str] = str) -> None:
+    deadline = time.monotonic() + patience_s
+    while not true():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.2)
+
+
+def produce(bootstrap: str, topic: str, values: Iterable[bytes], partition: int = 0) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "enable.idempotence": True})
+    for number, value in enumerate(values):
+        while True:
+            try:
+                headers = [("at", b"%d" % number)]
+                producer.produce(topic, value, b"k%d" % (number % 7), partition, headers=headers)
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def records(bootstrap: str, topic: str, partition: int = 0, begin: int | None = None) -> list[CopiedRecord]:
+    """All committed records of a partition, or those from an offset on."""
+    return [record for _, record in numbered(bootstrap, topic, partition, begin)]
+
+
+def numbered(
+    bootstrap: str, topic: str, partition: int = 0, begin: int | None = None
+) -> list[tuple[int, CopiedRecord]]:
+    """(offset, record)"""
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "group.id": "reader of a test",
+        "enable.auto.commit": False,
+        "enable.partition.eof": True,
+        "isolation.level": "read_committed",
+        "auto.offset.reset": "earliest",
+    }
+    consumer = Consumer(settings)
+    found: list[tuple[int, CopiedRecord]] = []
+    try:
+        start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+        consumer.assign([TopicPartition(topic, partition, start if begin is None else begin)])
+        deadline = time.monotonic() + PATIENCE_S
+        while time.monotonic() < deadline:
+            message = consumer.poll(1.0)
+            if message is None:
+                continue
+            if (error := message.error()) is not None:
+                assert error.code() == KafkaError._PARTITION_EOF, error
+                return found
+            headers = tuple((name, value) for name, value in message.headers() or ())
+            record = CopiedRecord(message.timestamp()[1], message.key(), message.value(), headers)
+            found.append((int(message.offset() or 0), record))
+    finally:
+        consumer.close()
+    raise AssertionError(f"{topic}-{partition} was not read to its end")
+
+
+def count(bootstrap: str, topic: str, partition: int = 0) -> int:
+    """Records and markers of a partition; 0 if it does not exist."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counter of a test"})
+    try:
+        with suppress(KafkaException):
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=10)
+            return high - low
+        return 0
+    finally:
+        consumer.close()
+
+
+def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    wanted = [TopicPartition(topic, partition, offset) for (topic, partition), offset in offsets.items()]
+    try:
+        deadline = time.monotonic() + PATIENCE_S
+        while True:
+            try:
+                consumer.commit(offsets=wanted, asynchronous=False)
+            except KafkaException:
+                assert time.monotonic() < deadline, f"{group} cannot commit"
+                time.sleep(0.5)
+            else:
+                return
+    finally:
+        consumer.close()
+
+
+def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int:
+    """-1001: none."""
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    try:
+        (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=PATIENCE_S)
+        return int(found.offset)
+    finally:
+        consumer.close()

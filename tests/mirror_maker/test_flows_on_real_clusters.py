@@ -1,0 +1,139 @@
+"""`switchyard mirror-maker` between two real clusters: names, records, internal topics and groups."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from ha_core.mirror_client import MirrorClient
+from stack.clients import java_mirror_client
+from stack.harness import Stack
+from tests.kit.flows import (
+    FlowProcess,
+    commit,
+    committed,
+    count,
+    flows,
+    numbered,
+    produce,
+    records,
+    until,
+    write_flows,
+)
+from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+QUICK = {
+    "east->west.enabled": "true",
+    "west->east.enabled": "true",
+    "emit.checkpoints.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "sync.topic.configs.interval.seconds": "1",
+}
+
+stack = own_stack(scope="module", gateways=0)
+
+
+@pytest.fixture(scope="module")
+def east(stack: Stack) -> str:
+    return bootstrap(stack, "east")
+
+
+@pytest.fixture(scope="module")
+def west(stack: Stack) -> str:
+    return bootstrap(stack, "west")
+
+
+@pytest.fixture(scope="module")
+def file(east: str, west: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_flows(tmp_path_factory.mktemp("flows"), {"east": east, "west": west}, QUICK)
+
+
+@pytest.fixture(scope="module")
+def running(east: str, west: str, file: Path) -> Iterator[FlowProcess]:
+    create_topic(east, "orders", 2, **{"retention.ms": "3600000"})
+    create_topic(west, "orders", 1)
+    for partition in (0, 1):
+        produce(east, "orders", (b"east %d" % number for number in range(500)), partition)
+    produce(west, "orders", (b"west %d" % number for number in range(300)))
+    with flows(file) as process:
+        until(lambda: count(west, "east.orders", 1) > 500 and count(east, "west.orders") > 300, why=process.text)
+        yield process
+
+
+@pytest.mark.usefixtures("running")
+def test_topics_of_one_name_are_copied_both_ways_record_by_record(east: str, west: str) -> None:
+    for partition in (0, 1):
+        assert records(west, "east.orders", partition) == records(east, "orders", partition)
+    assert records(east, "west.orders") == records(west, "orders")
+
+
+def test_a_new_topic_has_its_copy_within_seconds(running: FlowProcess, east: str, west: str) -> None:
+    create_topic(east, "payments", 3)
+    produce(east, "payments", (b"%d" % number for number in range(10)), 2)
+    until(lambda: count(west, "east.payments", 2) > 10, 15, running.text)
+    assert records(west, "east.payments", 2) == records(east, "payments", 2)
+
+
+def test_partitions_grow_and_settings_follow(running: FlowProcess, stack: Stack, east: str, west: str) -> None:
+    from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+    from confluent_kafka.cimpl import NewPartitions
+
+    admin, there = AdminClient({"bootstrap.servers": east}), AdminClient({"bootstrap.servers": west})
+    create_topic(east, "growing", 1)
+    until(lambda: count(west, "east.growing") > 0, 15, running.text)
+    admin.create_partitions([NewPartitions("growing", 3)])["growing"].result(30)
+    entry = ConfigEntry("retention.ms", "7200000", incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, "growing", incremental_configs=[entry])
+    admin.incremental_alter_configs([resource])[resource].result(30)
+    until(lambda: len(there.list_topics(timeout=10).topics["east.growing"].partitions) == 3, 15, running.text)
+    produce(east, "growing", [b"late"], 2)
+    until(lambda: count(west, "east.growing", 2) > 1, 15, running.text)
+
+    def retention() -> str | None:
+        remote = ConfigResource(ResourceType.TOPIC, "east.growing")
+        value = there.describe_configs([remote])[remote].result(30)["retention.ms"].value
+        return None if value is None else str(value)
+
+    until(lambda: retention() == "7200000", 15, running.text)
+
+
+def test_a_group_goes_on_at_the_exact_record(running: FlowProcess, east: str, west: str, tmp_path: Path) -> None:
+    commit(east, "billing", {("orders", 0): 123, ("orders", 1): 500})
+    until(lambda: committed(west, "billing", "east.orders", 1) > 0, 30, running.text)
+    begin = committed(west, "billing", "east.orders")
+    (first, *_) = numbered(west, "east.orders", 0, begin)
+    assert first[1].value == b"east 123"
+    assert records(west, "east.orders", 1, committed(west, "billing", "east.orders", 1)) == []
+    with MirrorClient({"bootstrap.servers": west}) as client:
+        assert client.translate_offsets("east", "billing")["east.orders", 0].offset == begin
+    for version in ("3.9.2", "4.3.1"):
+        java = java_mirror_client.ask(version, {"bootstrap.servers": west}, "east", "billing", tmp_path)
+        assert java["hops"] == "1"
+        assert f"east.orders-0={begin}/" in java["translated"]
+        assert java["upstream-clusters"] == "[east]"
+
+
+def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:
+    second = FlowProcess(file)
+    assert second.process.wait(60) != 0
+    assert "east->west is run by another process" in second.text()
+    assert running.process.poll() is None
+
+
+def test_after_a_kill_each_record_is_there_once(running: FlowProcess, east: str, west: str, file: Path) -> None:
+    """Last of the file: it kills the process of the others."""
+    running.kill()
+    produce(east, "orders", (b"after %d" % number for number in range(2000)), 1)
+    again = FlowProcess(file)
+    try:
+        until(lambda: count(west, "east.orders", 1) > 2500, 60, again.text)
+        again.kill()
+        produce(east, "orders", (b"later %d" % number for number in range(2000)), 1)
+        again = FlowProcess(file)
+        until(lambda: count(west, "east.orders", 1) > 4500, 60, again.text)
+        assert records(west, "east.orders", 1) == records(east, "orders", 1)
+    finally:
+        again.stop()
