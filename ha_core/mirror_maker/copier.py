@@ -12,13 +12,11 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, CopyStatus, CopyTotals
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
+from ha_core.mirror_client.copy_notes import COPIES_LOG
 from ha_core.model import Run
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
-COPIES_LOG = "mm2-copies.internal"
-"""Topic of the target with the copiers' notes. MirrorMaker 2 takes a topic of such a name for an internal one, and
-never copies it."""
 COPIES_LOG_PARTITIONS = 16
 _RETAKE_S = 15.0
 """Time after which a partition is taken back that another worker took over, if it is still this worker's. By then the

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.records import Checkpoint
@@ -15,8 +16,10 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror_client import MirrorClient
+from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.clusters import FlowClusters
-from ha_core.mirror_maker.copier import COPIES_LOG, COPIES_LOG_PARTITIONS, Copier
+from ha_core.mirror_maker.continuing import EarlierGenerations
+from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
 from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.groups import GroupOffsets
@@ -30,6 +33,7 @@ log = logging.getLogger(__name__)
 _SHARES_S = 3
 """Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
+_CONTINUING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 NOTHING = RemotePlan({}, {}, (), ())
 
@@ -135,6 +139,7 @@ class RunningFlow:
     ) -> Iterator[Duty]:
         flow = self.flow
         yield Duty("topics", flow.refresh_topics_s or _SHARES_S, self._follow)
+        yield Duty("continuing", _CONTINUING_S, self._continue)
         settings = RemoteTopics(flow, self._admin(flow.source), self._admin(flow.target), self.leads)
         if flow.sync_settings_s is not None:
             yield Duty("settings", flow.sync_settings_s, self._if_leading(settings.sync_settings))
@@ -158,6 +163,17 @@ class RunningFlow:
             log.info("%s: topic %s is not copied: %s", self.flow.name, one.topic, one.reason)
         self.parts.plan = plan
         self.parts.copier.follow(plan.copies, self._membership.shares(self.key))
+
+    def _continue(self) -> None:
+        assert self.parts is not None
+        copier = self.parts.copier
+        foreign = [copier.copies[id_] for id_, one in copier.statuses().items() if one.foreign and id_ in copier.copies]
+        if not foreign:
+            return
+        with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
+            settings = self._clusters.librdkafka(self.flow.target)
+            earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
+            copier.again(earlier.begin(foreign))
 
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None

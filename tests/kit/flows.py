@@ -7,9 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import KafkaError
 
 PROGRAM = str(Path(sys.executable).with_name("switchyard"))
@@ -27,7 +28,7 @@ class CopiedRecord(NamedTuple):
     timestamp_ms: int
     key: bytes | None
     value: bytes | None
-    headers: tuple[tuple[str, bytes | None], ...]
+    headers: tuple[Any, ...]
 
 
 class FlowProcess:
@@ -94,7 +95,7 @@ def produce(bootstrap: str, topic: str, values: Iterable[bytes], partition: int 
     for number, value in enumerate(values):
         while True:
             try:
-                headers = [("at", b"%d" % number)]
+                headers: list[tuple[str, str | bytes | None]] = [("at", b"%d" % number)]
                 producer.produce(topic, value, b"k%d" % (number % 7), partition, headers=headers)
                 break
             except BufferError:
@@ -132,7 +133,7 @@ def numbered(
             if (error := message.error()) is not None:
                 assert error.code() == KafkaError._PARTITION_EOF, error
                 return found
-            headers = tuple((name, value) for name, value in message.headers() or ())
+            headers = tuple(message.headers() or ())
             record = CopiedRecord(message.timestamp()[1], message.key(), message.value(), headers)
             found.append((int(message.offset() or 0), record))
     finally:
@@ -150,6 +151,13 @@ def count(bootstrap: str, topic: str, partition: int = 0) -> int:
         return 0
     finally:
         consumer.close()
+
+
+def delete_topic(bootstrap: str, topic: str) -> None:
+    """Returns when the cluster lists it no more."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    admin.delete_topics([topic])[topic].result(PATIENCE_S)
+    until(lambda: topic not in admin.list_topics(timeout=10).topics)
 
 
 def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -> None:

@@ -1,5 +1,6 @@
 """`switchyard mirror-maker` between two real clusters: names, records, internal topics and groups."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from tests.kit.flows import (
     commit,
     committed,
     count,
+    delete_topic,
     flows,
     numbered,
     produce,
@@ -114,6 +116,39 @@ def test_a_group_goes_on_at_the_exact_record(running: FlowProcess, east: str, we
         assert java["hops"] == "1"
         assert f"east.orders-0={begin}/" in java["translated"]
         assert java["upstream-clusters"] == "[east]"
+
+
+def test_a_topic_that_is_made_again_goes_on_below_the_copy_of_the_first(
+    running: FlowProcess, east: str, west: str
+) -> None:
+    create_topic(east, "again", 1)
+    produce(east, "again", (b"first %d" % number for number in range(50)))
+    until(lambda: count(west, "east.again") > 50, 20, running.text)
+    first = records(east, "again")
+    delete_topic(east, "again")
+    create_topic(east, "again", 1)
+    produce(east, "again", (b"second %d" % number for number in range(80)))
+    until(lambda: len(records(west, "east.again")) >= 130, 40, running.text)
+    assert records(west, "east.again") == first + records(east, "again")
+
+
+def test_a_remote_topic_that_is_deleted_is_copied_from_its_start(running: FlowProcess, east: str, west: str) -> None:
+    create_topic(east, "lost", 1)
+    produce(east, "lost", (b"%d" % number for number in range(50)))
+    until(lambda: count(west, "east.lost") > 50, 20, running.text)
+    delete_topic(west, "east.lost")
+    until(lambda: count(west, "east.lost") > 50, 40, running.text)
+    assert records(west, "east.lost") == records(east, "lost")
+
+
+def test_a_topic_that_others_wrote_is_left_alone(running: FlowProcess, east: str, west: str) -> None:
+    create_topic(west, "east.taken", 1)
+    produce(west, "east.taken", [b"written by hand"])
+    create_topic(east, "taken", 1)
+    produce(east, "taken", [b"a record"])
+    time.sleep(12)
+    assert [record.value for record in records(west, "east.taken")] == [b"written by hand"]
+    assert running.process.poll() is None
 
 
 def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:

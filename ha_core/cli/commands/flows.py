@@ -1,8 +1,9 @@
 """`flows`: flows of a MirrorMaker 2 configuration."""
 
 import os
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -41,6 +42,41 @@ def check(
         "remarks": [remark._asdict() for remark in found.remarks],
     }
     return CommandResult(document, (Table(columns, rows), *lines))
+
+
+@command("flows status", "Show the workers that run flows, and the state of each flow.")
+def status(session: CommandRun) -> CommandResult:
+    states = [
+        {"worker": worker.id[:8], "host": f"{worker.host}:{worker.pid}", **state}
+        for worker in sorted(session.environment.store.flow_workers(), key=lambda one: one.since)
+        for _, state in sorted(worker.states.items())
+    ]
+    columns = ("worker", "host", "flow", "topics", "partitions", "lag in records", "bytes/s", "trouble")
+    rows = [
+        (
+            str(state["worker"]),
+            str(state["host"]),
+            str(state["flow"]),
+            str(state["topics"]),
+            ", ".join(f"{count} {name}" for name, count in sorted(state["partitions"].items())) or "-",
+            "unknown" if state.get("lag_records") is None else str(state["lag_records"]),
+            f"{state['bytes_s']:.0f}",
+            "; ".join(_troubles(state)) or "-",
+        )
+        for state in states
+    ]
+    if not rows:
+        return CommandResult(states, ("No worker runs flows with this ZooKeeper.",))
+    return CommandResult(states, (Table(columns, rows),))
+
+
+def _troubles(state: Mapping[str, Any]) -> Iterator[str]:
+    """The reasons why something of a flow is not done, the gravest first."""
+    if state["trouble"]:
+        yield str(state["trouble"])
+    yield from (f"{name}: {trouble}" for name, trouble in state["duties"].items() if trouble)
+    yield from (f"{one['topic']}-{one['partition']}: {one['reason']}" for one in state["worst"] if one.get("reason"))
+    yield from (f"{one['topic']}: {one['reason']}" for one in state["skipped_topics"])
 
 
 def _each(seconds: int | None) -> str:

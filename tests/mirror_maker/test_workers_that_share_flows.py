@@ -1,0 +1,69 @@
+"""Several workers of one file share its flows by ZooKeeper; one that dies is replaced."""
+
+import json
+import subprocess
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from stack.harness import Stack
+from tests.kit.flows import PROGRAM, FlowProcess, count, produce, records, until, write_flows
+from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+PARTITIONS = 12
+
+stack = own_stack(scope="module", gateways=0)
+
+
+def shown(stack: Stack) -> list[dict[str, object]]:
+    command = [PROGRAM, "flows", "status", "--json", "--zookeeper", stack.zookeeper]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert isinstance(document, list)
+    return document
+
+
+def copying(stack: Stack) -> Counter[str]:
+    """Worker → number of partitions that it copies."""
+    found: Counter[str] = Counter()
+    for entry in shown(stack):
+        partitions = entry["partitions"]
+        assert isinstance(partitions, dict)
+        found[str(entry["worker"])] += partitions.get("copying", 0)
+    return found
+
+
+def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: Stack, tmp_path: Path) -> None:
+    east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
+    create_topic(east, "orders", PARTITIONS)
+    file = write_flows(tmp_path, {"east": east, "west": west}, {"east->west.enabled": "true"})
+    options = ["--zookeeper", stack.zookeeper, "--clusters", "west"]
+    first, second = FlowProcess(file, options), FlowProcess(file, options)
+
+    def both() -> str:
+        return first.text() + "\n" + second.text()
+
+    def wrote(number: int) -> None:
+        for partition in range(PARTITIONS):
+            produce(east, "orders", (b"%d %d" % (number, at) for at in range(100)), partition)
+
+    try:
+        wrote(1)
+        until(lambda: len(copying(stack)) == 2 and copying(stack).total() == PARTITIONS + 1, 60, both)
+        assert min(copying(stack).values()) > 0
+        first.kill()
+        wrote(2)
+        until(lambda: all(count(west, "east.orders", one) > 200 for one in range(PARTITIONS)), 60, both)
+        first = FlowProcess(file, options)
+        until(lambda: len(copying(stack)) == 2 and copying(stack).total() == PARTITIONS + 1, 60, both)
+        wrote(3)
+        until(lambda: all(count(west, "east.orders", one) > 300 for one in range(PARTITIONS)), 60, both)
+        for partition in range(PARTITIONS):
+            assert records(west, "east.orders", partition) == records(east, "orders", partition)
+    finally:
+        codes = [first.stop(), second.stop()]
+    assert codes == [0, 0], both()
