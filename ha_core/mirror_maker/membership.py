@@ -2,7 +2,9 @@
 
 import logging
 import threading
+import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Protocol, Self
 
 from ha_core.flows.sharing import SHARES, owner, shares_of
@@ -12,6 +14,7 @@ from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
 _LOOK_S = 1.0
+_JOIN_S, _JOIN_PAUSE_S = 5.0, 0.05
 
 
 class Membership(Protocol):
@@ -89,7 +92,15 @@ class Shared:
         self._registration.close()
 
     def join(self, flow: str) -> None:
+        """Returns when this worker is known to have the flow, or ZooKeeper is slow: then it has no share yet."""
         self._update(flows=tuple(sorted({*self._worker.flows, flow})))
+        deadline = time.monotonic() + _JOIN_S
+        while time.monotonic() < deadline:
+            with suppress(StoreError):
+                self._look()
+            if self._worker.id in self._of(flow, self._workers):
+                return
+            time.sleep(_JOIN_PAUSE_S)
 
     def leave(self, flow: str) -> None:
         self._update(flows=tuple(one for one in self._worker.flows if one != flow))

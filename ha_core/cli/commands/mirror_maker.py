@@ -67,6 +67,7 @@ def run(
     chosen = [flow for flow in found.flows if not targets or flow.target in targets]
     with ExitStack() as opened:
         membership: Membership = Alone()
+        session.found_state()
         if (connects := session.connects) is not None:
             store = connects()
             opened.callback(store.close)
