@@ -1,12 +1,25 @@
 """The way to the clusters of a flows' file: Java clients' keys for the admin's raw requests and for librdkafka."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
+from ha_core.client_properties.connecting import connections
+from ha_core.client_properties.librdkafka import LibrdkafkaSettings
 from ha_core.flows.configuration import ClusterConfig, Remark
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.brokers import DEFAULT_TIMEOUT_S
+from ha_core.kafka.connection import CLIENT_ID
+
+
+class FlowCluster(NamedTuple):
+    """
+    :ivar name: its alias.
+    :ivar security: the file that has its keys.
+    """
+
+    name: str
+    bootstrap: str
+    security: str
 
 
 class FlowClusters:
@@ -24,11 +37,12 @@ class FlowClusters:
         :param name: of the file, for errors.
         :raises ConfigurationError: all keys of all clusters that cannot be used, each with its way out.
         """
-        raise NotImplementedError
+        self._name = name
+        self._connections, self.remarks = connections({each.alias: each.client for each in clusters}, name)
 
     @property
     def aliases(self) -> tuple[str, ...]:
-        raise NotImplementedError
+        return tuple(self._connections)
 
     def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
         """A new admin, which the caller closes. Its errors name the alias as it is.
@@ -36,12 +50,17 @@ class FlowClusters:
         :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's own default.
         :raises KeyError: no such alias.
         """
-        raise NotImplementedError
+        connection = self._connections[alias]
+        if timeout_s is None:
+            timeout_ms = connection.request_timeout_ms
+            timeout_s = DEFAULT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
+        cluster = FlowCluster(alias, connection.bootstrap, self._name)
+        return Admin(cluster, connection.profile, timeout_s, connection.client_id or CLIENT_ID)
 
-    def librdkafka(self, alias: str) -> dict[str, Any]:
+    def librdkafka(self, alias: str) -> LibrdkafkaSettings:
         """Settings for producers and consumers of confluent-kafka, a new dict at each call. Its repr hides secrets.
 
         Values are texts and numbers, and for OAUTHBEARER a callback, which needs `poll` or `flush` to be called.
         :raises KeyError: no such alias.
         """
-        raise NotImplementedError
+        return self._connections[alias].librdkafka()
