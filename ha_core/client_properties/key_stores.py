@@ -29,7 +29,7 @@ _CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE")
 _PEM = b"-----BEGIN"
 _MOST_IN_CHAIN = 20
 _REFUSED = (ValueError, TypeError, UnsupportedAlgorithm)
-"""Of cryptography, for bytes that it cannot read."""
+"""Errors of the library for bytes that it cannot read."""
 
 
 class KeyStoreError(Exception):

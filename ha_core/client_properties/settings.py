@@ -1,4 +1,4 @@
-"""What a Java client's properties say about one cluster; no file is read yet."""
+"""Settings of a connection, as a Java client's properties name them; no file is read yet."""
 
 from dataclasses import dataclass, field
 
