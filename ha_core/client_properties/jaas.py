@@ -69,7 +69,7 @@ def login_module(text: str) -> LoginModule:
     options = dict(_options(tokens))
     if next(tokens, _END) is not _END:
         raise JaasError("has more than one login module, or text after its semicolon; a client has one module")
-    return LoginModule(first.text.strip(), options)
+    return LoginModule(first.text, options)
 
 
 def _options(tokens: Iterator[_Token]) -> Iterator[tuple[str, str]]:
