@@ -23,7 +23,7 @@ from ha_core.wire.errors import WireError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import PLAIN, SecurityProfile
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import Tls
 
 T = TypeVar("T")
 _RENEW_AFTER = 0.8
@@ -104,7 +104,7 @@ async def _connected(host: str, port: int) -> socket.socket:
     raise failure
 
 
-def _over_tls(stream: SocketStream, host: str, files: TlsFiles) -> SocketStream:
+def _over_tls(stream: SocketStream, host: str, files: Tls) -> SocketStream:
     """:raises OSError: the host name cannot be verified by any certificate."""
     context = context_of(files)
     try:

@@ -6,7 +6,7 @@ once.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from ha_core.flows.errors import FlowError
@@ -52,7 +52,7 @@ class ClusterConfig:
     """:ivar client: keys of Kafka clients for it (`bootstrap.servers`, `security.protocol`, …), unchecked."""
 
     alias: str
-    client: Settings
+    client: Settings = field(repr=False)
 
     @property
     def bootstrap(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ when the file is read; a value that comes from one is not resolved again.
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import javaproperties
@@ -26,7 +26,7 @@ _CLASSES = "org.apache.kafka.common.config.provider."
 class Property:
     """:ivar line: number in the file, from 1, for errors."""
 
-    value: str
+    value: str = field(repr=False)
     line: int
 
 

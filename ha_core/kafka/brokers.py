@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from ha_core.kafka.connection import CLIENT_ID, BlockingConnection, Deadline
 from ha_core.kafka.errors import (
@@ -21,7 +21,7 @@ from ha_core.kafka.errors import (
     refusal,
 )
 from ha_core.kafka.security import NO_SECURITY
-from ha_core.model.cluster import Cluster, parse_bootstrap
+from ha_core.model.cluster import parse_bootstrap
 from ha_core.wire.client import NEWEST
 from ha_core.wire.codes import RETRIABLE, ApiKey, name_of
 from ha_core.wire.sasl import SecurityProfile
@@ -39,6 +39,21 @@ _METADATA_VERSION = 12
 """Version 7 has leader epochs, 8 authorized operations, 10 topic ids."""
 RIGHTS_NOT_TOLD = -(1 << 31)
 """Value of the authorized operations when the broker does not report them."""
+
+
+class ReachableCluster(Protocol):
+    """A registered `Cluster`, or one of another origin, whose name may then be any text."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def bootstrap(self) -> str:
+        """`host:port[,host:port…]`"""
+
+    @property
+    def security(self) -> str:
+        """Name of its security profile, for texts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +82,11 @@ class Brokers:
     """One cluster's addresses and connections, opened lazily; safe for threads. Base of the parts of `Admin`."""
 
     def __init__(
-        self, cluster: Cluster, security: SecurityProfile = NO_SECURITY, timeout_s: float = DEFAULT_TIMEOUT_S
+        self,
+        cluster: ReachableCluster,
+        security: SecurityProfile = NO_SECURITY,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        client_id: str = CLIENT_ID,
     ) -> None:
         self.cluster = cluster
         try:
@@ -76,6 +95,7 @@ class Brokers:
             text = f"cannot be used: {error} Correct its bootstrap addresses."
             raise ClusterUnreachableError(cluster.name, cluster.bootstrap, text) from None
         self.security = security
+        self.client_id = client_id
         self.nodes: Mapping[int, tuple[str, int]] = {}
         """Node id → (host, port), as of the last metadata."""
         self.pool = ThreadPoolExecutor(_PARALLEL, f"kafka-{cluster.name}")
@@ -185,12 +205,14 @@ class Asking:
                 if not connection.client.idle:  # interrupted: the next caller would read this call's answer
                     connection.close()
 
-    def open(self, node: int | None, client_id: str = CLIENT_ID) -> BlockingConnection:
+    def open(self, node: int | None, client_id: str | None = None) -> BlockingConnection:
         """A separate connection, which the caller closes.
 
+        :param client_id: None: the one of all connections to this cluster.
         :raises ClusterUnreachableError: lists every address that was tried.
         """
         bootstrap = self._brokers.bootstrap
+        client_id = self._brokers.client_id if client_id is None else client_id
         if node is not None:
             address = self.nodes.get(node)
             if address is None:  # another thread read metadata since, while the broker was away

@@ -38,7 +38,7 @@ from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.frames import CLOSED, NEED_DATA
 from ha_core.wire.limits import WireLimits
 from ha_core.wire.sasl import SecurityProfile
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import Tls
 
 T = TypeVar("T")
 
@@ -94,7 +94,7 @@ class BlockingConnection:
             raise
         self._greeted_with = self.client.requests_made
 
-    def _over_tls(self, host: str, files: TlsFiles) -> socket.socket:
+    def _over_tls(self, host: str, files: Tls) -> socket.socket:
         self._socket.settimeout(max(self.until.left_s, 0.001))
         try:
             return context_of(files).wrap_socket(self._socket, server_hostname=host)
@@ -188,8 +188,8 @@ class BlockingConnection:
             # A SASL listener answers ApiVersions to everyone and hangs up at the next request.
             return self._failed(
                 AuthenticationRefusedError,
-                f"hung up at the first request ({why}). It may want a login: register the cluster with a security "
-                "profile that has a mechanism, or give the address of a listener without logins.",
+                f"hung up at the first request ({why}). It may want a login, and {self._security.declared_in} has no "
+                "mechanism: give one that has, or the address of a listener without logins.",
             )
         text = f"broke off before it answered {awaited.name} ({why}). Is the broker being stopped?"
         return self._failed(ConnectionLostError, text)

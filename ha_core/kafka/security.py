@@ -21,7 +21,7 @@ from ha_core.tls.contexts import TlsFilesError, file_names, named_files
 from ha_core.wire.client import Client, Conversation, LoginRefusedError, log_in
 from ha_core.wire.sasl import MECHANISMS, SecurityProfile
 from ha_core.wire.sasl_oauth import OAUTHBEARER
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import TlsFiles, TlsPem
 
 SECURITY_FILE_VARIABLE = "SWITCHYARD_SECURITY_FILE"
 _MAX_FILE_BYTES = 1024 * 1024
@@ -87,7 +87,12 @@ def token_of(profile: SecurityProfile) -> str:
 
 
 def fields_of(profile: SecurityProfile) -> dict[str, Any]:
-    """A profile in the form that `profiles` reads, with its password: the caller must protect the file."""
+    """A profile in the form that `profiles` reads, with its password: the caller must protect the file.
+
+    :raises SecurityProfileError: its certificates are in memory, not in files.
+    """
+    if isinstance(profile.tls, TlsPem):
+        raise SecurityProfileError(f"{profile.declared_in}: its certificates are in no PEM files. Name such files.")
     rest: dict[str, Any] = {} if profile.tls is None else {"tls": file_names(profile.tls)}
     if profile.principal:
         rest["principal"] = profile.principal

@@ -7,9 +7,13 @@ Example::
     with MirrorClient({"bootstrap.servers": "backup:9092"}) as client:
         client.replication_hops("primary")                          # 1
         client.translate_offsets("primary", "billing")              # {("primary.orders", 0): …(4711, "")}
+
+    with MirrorClient(java_properties(Path("client.properties")).settings) as client:
+        …
 """
 
 from ha_core.flows.errors import MirrorClientError
 from ha_core.mirror_client.client import MirrorClient, TranslatedPosition
+from ha_core.mirror_client.java_properties import JavaProperties, java_properties
 
-__all__ = ["MirrorClient", "MirrorClientError", "TranslatedPosition"]
+__all__ = ["JavaProperties", "MirrorClient", "MirrorClientError", "TranslatedPosition", "java_properties"]

@@ -3,7 +3,7 @@
 import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.cimpl import KafkaError
@@ -31,12 +31,13 @@ class MirrorClient:
 
     def __init__(
         self,
-        properties: Mapping[str, str],
+        properties: Mapping[str, Any],
         policy: ReplicationPolicy | None = None,
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         """
         :param properties: of librdkafka, for the cluster that is asked (`bootstrap.servers`, `security.protocol`, …).
+            `java_properties` makes them of a Java client's.
         :param policy: the flows' replication policy; None: the default one.
         :param timeout_s: limit of each question.
         """

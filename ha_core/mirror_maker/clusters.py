@@ -1,24 +1,66 @@
-"""Stand-in until the real one is merged."""
+"""The way to the clusters of a flows' file: Java clients' keys for the admin's raw requests and for librdkafka."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import NamedTuple
 
+from ha_core.client_properties.connecting import connections
+from ha_core.client_properties.librdkafka import LibrdkafkaSettings
 from ha_core.flows.configuration import ClusterConfig, Remark
 from ha_core.kafka.admin import Admin
-from ha_core.model import Cluster
+from ha_core.kafka.brokers import DEFAULT_TIMEOUT_S
+from ha_core.kafka.connection import CLIENT_ID
+
+
+class FlowCluster(NamedTuple):
+    """
+    :ivar name: its alias.
+    :ivar security: the file that has its keys.
+    """
+
+    name: str
+    bootstrap: str
+    security: str
 
 
 class FlowClusters:
-    remarks: tuple[Remark, ...] = ()
+    """Connections to clusters by their aliases. Holds no connection, and no file on disk; need not be closed.
+
+    Key stores are read once, here. Secrets are in no text of it.
+    """
+
+    remarks: tuple[Remark, ...]
+    """Keys without effect, and security keys of single clients (`consumer.ssl.…`) that differ from the plain ones."""
 
     def __init__(self, clusters: Iterable[ClusterConfig], name: str = "mm2.properties") -> None:
-        self._c = {c.alias: c for c in clusters}
+        """Connects nowhere.
+
+        :param name: of the file, for errors.
+        :raises ConfigurationError: all keys of all clusters that cannot be used, each with its way out.
+        """
+        self._name = name
+        self._connections, self.remarks = connections({each.alias: each.client for each in clusters}, name)
+
+    @property
+    def aliases(self) -> tuple[str, ...]:
+        return tuple(self._connections)
 
     def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
-        return Admin(
-            Cluster.model_construct(name=alias, bootstrap=",".join(self._c[alias].bootstrap)),
-            timeout_s=timeout_s or 10.0,
-        )
+        """A new admin, which the caller closes. Its errors name the alias as it is.
 
-    def librdkafka(self, alias: str) -> dict[str, Any]:
-        return {"bootstrap.servers": ",".join(self._c[alias].bootstrap)}
+        :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's own default.
+        :raises KeyError: no such alias.
+        """
+        connection = self._connections[alias]
+        if timeout_s is None:
+            timeout_ms = connection.request_timeout_ms
+            timeout_s = DEFAULT_TIMEOUT_S if timeout_ms is None else timeout_ms / 1000
+        cluster = FlowCluster(alias, connection.bootstrap, self._name)
+        return Admin(cluster, connection.profile, timeout_s, connection.client_id or CLIENT_ID)
+
+    def librdkafka(self, alias: str) -> LibrdkafkaSettings:
+        """Settings for producers and consumers of confluent-kafka, a new dict at each call. Its repr hides secrets.
+
+        Values are texts and numbers, and for OAUTHBEARER a callback, which needs `poll` or `flush` to be called.
+        :raises KeyError: no such alias.
+        """
+        return self._connections[alias].librdkafka()

@@ -1,5 +1,6 @@
-"""TLS contexts of both sides, from files: 1.2 at least, names verified, no renegotiation."""
+"""TLS contexts of both sides, from files or from memory: 1.2 at least, names verified, no renegotiation."""
 
+import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import fields
@@ -8,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ha_core.tls.sockets import TlsSocket
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import Tls, TlsFiles, TlsPem
 
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 
@@ -48,12 +49,15 @@ def server_context(files: TlsFiles, clients: Certificates) -> ssl.SSLContext:
     return context
 
 
-def client_context(files: TlsFiles, kind: type[ssl.SSLSocket] = TlsSocket) -> ssl.SSLContext:
+def client_context(files: Tls, kind: type[ssl.SSLSocket] = TlsSocket) -> ssl.SSLContext:
     """:param kind: of the sockets that it makes.
     :raises TlsFilesError: a file cannot be used.
     """
     context = _context(ssl.PROTOCOL_TLS_CLIENT)  # verifies certificate and name, which may be an address
     context.sslsocket_class = kind
+    if isinstance(files, TlsPem):
+        _use(context, files)
+        return context
     if files.ca_file is None:
         context.load_default_certs(ssl.Purpose.SERVER_AUTH)
     else:
@@ -61,6 +65,23 @@ def client_context(files: TlsFiles, kind: type[ssl.SSLSocket] = TlsSocket) -> ss
     if files.certificate_file is not None:
         _show(context, files)
     return context
+
+
+def _use(context: ssl.SSLContext, pem: TlsPem) -> None:
+    context.check_hostname = pem.check_names
+    try:
+        if pem.authorities is None:
+            context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        else:
+            context.load_verify_locations(cadata=pem.authorities)
+        if pem.certificates:
+            # Python takes a key from a file only; this one is memory of this process.
+            with os.fdopen(os.memfd_create("certificates"), "wb") as file:
+                file.write(f"{pem.certificates}\n{pem.key}".encode("ascii"))
+                file.flush()
+                context.load_cert_chain(f"/proc/self/fd/{file.fileno()}")
+    except (ssl.SSLError, ValueError) as error:
+        raise TlsFilesError(f"certificates in memory cannot be used ({getattr(error, 'reason', error)})") from None
 
 
 def _context(protocol: int) -> ssl.SSLContext:

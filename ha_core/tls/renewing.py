@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from ha_core.tls.contexts import TlsFilesError, client_context
 from ha_core.tls.sockets import TlsSocket
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import Tls, TlsFiles
 
 _log = logging.getLogger(__name__)
 
@@ -24,7 +24,7 @@ LOOK_EVERY_S = 1.0
 _MAX_KINDS = 256
 _WORDS = {
     "WRONG_VERSION_NUMBER": "it does not speak TLS there: give the address of its TLS listener, or a profile without",
-    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate: name certificate_file in the profile's tls",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "it wants a certificate: name one (certificate_file, ssl.keystore.*)",
     "TLSV1_ALERT_UNKNOWN_CA": "it does not know the authority of this side's certificate",
     "SSLV3_ALERT_BAD_CERTIFICATE": "it does not accept this side's certificate, or wants one",
     "SSLV3_ALERT_CERTIFICATE_UNKNOWN": "it does not accept this side's certificate",
@@ -87,11 +87,12 @@ def _mark(file: str) -> Mark:
 
 
 @lru_cache(maxsize=_MAX_KINDS)
-def _renewing(files: TlsFiles, as_plain: bool) -> Renewing[ssl.SSLContext]:
-    return Renewing(files.named(), partial(client_context, files, TlsSocket if as_plain else ssl.SSLSocket))
+def _renewing(files: Tls, as_plain: bool) -> Renewing[ssl.SSLContext]:
+    named = files.named() if isinstance(files, TlsFiles) else ()
+    return Renewing(named, partial(client_context, files, TlsSocket if as_plain else ssl.SSLSocket))
 
 
-def context_of(files: TlsFiles, as_plain: bool = True) -> ssl.SSLContext:
+def context_of(files: Tls, as_plain: bool = True) -> ssl.SSLContext:
     """The context for connections that begin now.
 
     :param as_plain: its sockets are `TlsSocket`; False: Python's own, for callers that handle the errors of these.
@@ -105,7 +106,7 @@ def tls_fault(error: OSError) -> str | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted: {error.verify_message}"
     if isinstance(error, ssl.SSLEOFError):
-        return "it hung up in TLS; it may want a certificate (certificate_file in tls), or speak no TLS there"
+        return "it hung up in TLS; it may want a certificate (certificate_file, ssl.keystore.*), or speak no TLS there"
     if isinstance(error, ssl.SSLError):
         reason = error.reason or "unknown"
         return f"TLS failed: {_WORDS.get(reason, reason.lower().replace('_', ' '))}"

@@ -182,13 +182,13 @@ def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation
     answer = yield client.request(ApiKey.SASL_HANDSHAKE, {"mechanism": profile.mechanism}, 1)
     if answer["error_code"] == ErrorCode.ILLEGAL_SASL_STATE:
         raise LoginRefusedError(
-            f"takes no logins, but the security profile, with {_named(profile)}, wants one. Register the cluster "
-            "with a profile without a mechanism, or give the address of its SASL listener."
+            f"takes no logins, but {profile.declared_in}, with {_named(profile)}, wants one. Give one without a "
+            "mechanism, or the address of the cluster's SASL listener."
         )
     if answer["error_code"]:
         raise LoginRefusedError(
             f"does not offer the mechanism {profile.mechanism} (it offers {', '.join(answer['mechanisms']) or 'none'})"
-            f": {name_of(answer['error_code'])}. Correct the security profile."
+            f": {name_of(answer['error_code'])}. Correct {profile.declared_in}."
         )
     exchange = MECHANISMS[profile.mechanism].client(profile, nonce)
     version = client.version(ApiKey.SASL_AUTHENTICATE) if client.versions else 1
@@ -206,7 +206,7 @@ def log_in(client: Client, profile: SecurityProfile, nonce: str) -> Conversation
         except RemoteProtocolError as error:
             raise LoginRefusedError(
                 f"does not follow {profile.mechanism} when logging in {_named(profile)} ({error}). Is it the right "
-                "broker, and is the password in the security profile the account's?"
+                f"broker, and is the password in {profile.declared_in} the account's?"
             ) from None
     return lifetime_ms / 1000 if lifetime_ms > 0 else None
 
@@ -216,7 +216,7 @@ def login_refused(profile: SecurityProfile, why: str) -> LoginRefusedError:
     remedy = (
         f"Renew the token in {profile.token_file}, or correct what the cluster expects of one"
         if profile.token_file
-        else "Correct user or password in the security profile, or create the account in the cluster"
+        else f"Correct user or password in {profile.declared_in}, or create the account in the cluster"
     )
     return LoginRefusedError(f"refused {_named(profile)}: {why}. {remedy}.")
 

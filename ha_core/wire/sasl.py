@@ -16,7 +16,7 @@ from ha_core.wire.sasl_oauth import OAUTHBEARER, oauth_client, oauth_server
 from ha_core.wire.sasl_plain import plain_client, plain_server
 from ha_core.wire.sasl_scram import SCRAM_SHA_256, SCRAM_SHA_512, scram_client, scram_server
 from ha_core.wire.sasl_steps import Challenge, Exchange, Proved, Question, Reply, ServerExchange
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import Tls
 
 PLAIN = "PLAIN"
 
@@ -30,14 +30,16 @@ class SecurityProfile:
     :ivar token_file: file with the token, read at each login, because other processes renew it.
     :ivar principal: brokers' name of the account (`User:NAME`), as an operator declares it: no request tells it. Empty:
         not known.
+    :ivar declared_in: where an operator corrects it, in the words of errors.
     """
 
     mechanism: str | None = None
     username: str = ""
     password: str = field(default="", repr=False)
-    tls: TlsFiles | None = None
+    tls: Tls | None = None
     token_file: str = ""
     principal: str = ""
+    declared_in: str = field(default="the security profile", compare=False)
 
 
 class Mechanism(NamedTuple):

@@ -1,7 +1,7 @@
-"""The files of one side of TLS, as named in a configuration. They are read elsewhere."""
+"""One side of TLS: files, as named in a configuration and read elsewhere, or certificates and a key in memory."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,3 +23,22 @@ class TlsFiles:
         for file in (self.ca_file, self.certificate_file, self.key_file, self.key_password_file):
             if file is not None:
                 yield file
+
+
+@dataclass(frozen=True, slots=True)
+class TlsPem:
+    """A client's side in memory, from stores of another form; texts are PEM.
+
+    :ivar authorities: certificates of the accepted authorities of the other side; None: the system's.
+    :ivar certificates: this side's certificate, followed by intermediate certificates; empty: it has none.
+    :ivar key: its key, without a password.
+    :ivar check_names: whether the other side's certificate has to have its name.
+    """
+
+    authorities: str | None = None
+    certificates: str = ""
+    key: str = field(default="", repr=False)
+    check_names: bool = True
+
+
+Tls = TlsFiles | TlsPem

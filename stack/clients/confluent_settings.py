@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ha_core.wire.sasl import SecurityProfile
+from ha_core.wire.tls_files import TlsPem
 from stack.clients.options import Options
 from stack.clients.recorder import EventRecorder
 from stack.history.events import LibraryRemark
@@ -15,6 +16,7 @@ from stack.history.events import LibraryRemark
 def client_settings(profile: SecurityProfile) -> dict[str, Any]:
     """A security profile as librdkafka's settings."""
     tls = profile.tls
+    assert not isinstance(tls, TlsPem)
     named = (
         {}
         if tls is None

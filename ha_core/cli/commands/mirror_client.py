@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -33,7 +33,12 @@ Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="Alias of the other 
 class ClientOptions(OptionGroup):
     """The cluster that is asked, and the names of its remote topics."""
 
-    bootstrap: Annotated[str, option("Brokers of the cluster that is asked, host:port[,host:port…].")]
+    bootstrap: Annotated[
+        str | None, option("Brokers of the cluster that is asked, host:port[,host:port…]. Default: the file's.")
+    ] = None
+    command_config: Annotated[
+        Path | None, option("Properties of a Java client for it, as Kafka's own tools take them.")
+    ] = None
     config: Annotated[Path | None, option("librdkafka's properties for it, such as security.protocol.")] = None
     policy: Annotated[PolicyName, option("The flows' replication policy.")] = PolicyName.DEFAULT
     separator: Annotated[str, option("replication.policy.separator.")] = "."
@@ -44,38 +49,53 @@ class ClientOptions(OptionGroup):
     source_alias: Annotated[str | None, option("Source of remote topics, for policies that keep names.")] = None
     timeout_s: Annotated[float, option("Seconds until the command gives up.")] = 30.0
 
-    def client(self) -> MirrorClient:
+    def client(self, session: CommandRun) -> MirrorClient:
         from ha_core.mirror_client import MirrorClient
 
-        properties = {key: found.value for key, found in read(self.config).items()} if self.config else {}
         names = (self.separator, not self.plain_internal, self.like_3_9)
         keeps_names = self.policy is PolicyName.IDENTITY
         policy = IdentityPolicy(*names, self.source_alias) if keeps_names else DefaultPolicy(*names)
-        return MirrorClient(properties | {"bootstrap.servers": self.bootstrap}, policy, self.timeout_s)
+        return MirrorClient(self._settings(session), policy, self.timeout_s)
+
+    def _settings(self, session: CommandRun) -> Mapping[str, Any]:
+        from ha_core.mirror_client import java_properties
+
+        if self.command_config and self.config:
+            raise typer.BadParameter("give --command-config (a Java client's file) or --config (librdkafka's)")
+        if self.command_config:
+            found = java_properties(self.command_config, self.bootstrap)
+            for remark in found.remarks:
+                session.out.progress(f"{self.command_config}: {remark.text}")
+            return found.settings
+        properties = {key: found.value for key, found in read(self.config).items()} if self.config else {}
+        properties |= {"bootstrap.servers": self.bootstrap} if self.bootstrap else {}
+        if not properties.get("bootstrap.servers"):
+            raise typer.BadParameter("no brokers are named: give --bootstrap, or bootstrap.servers in the file")
+        return properties
 
 
 @command("mirror-client hops", "Fewest hops from a cluster to this one; -1: its heartbeats do not come here.")
 def hops(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         found = asked.replication_hops(alias)
     return CommandResult({"alias": alias, "hops": found}, (str(found),))
 
 
 @command("mirror-client upstream-clusters", "Clusters whose heartbeats come here, over any number of hops.")
 def upstream_clusters(session: CommandRun, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _names(asked.upstream_clusters())
 
 
 @command("mirror-client heartbeat-topics", "Topics of heartbeats in this cluster.")
 def heartbeat_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _names(asked.heartbeat_topics())
 
 
 @command("mirror-client checkpoint-topics", "Topics of checkpoints in this cluster.")
 def checkpoint_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _names(asked.checkpoint_topics())
 
 
@@ -85,7 +105,7 @@ def remote_topics(
     client: ClientOptions,
     source: Annotated[str | None, option("Only copies that came from this cluster by their last hop.")] = None,
 ) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _names(asked.remote_topics(source))
 
 
@@ -99,7 +119,7 @@ def offsets(
 ) -> CommandResult:
     if groups and pattern:
         raise typer.BadParameter("give groups or --pattern, not both")
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         found = asked.remote_consumer_offsets(groups or re.compile(pattern or ".*"), alias)
     document = [
         {"group": group, "topic": topic, "partition": partition, **committed._asdict()}
@@ -116,19 +136,19 @@ def dump_heartbeats(
     client: ClientOptions,
     topic: Annotated[str, typer.Argument(metavar="[TOPIC]", help="One of `heartbeat-topics`.")] = "heartbeats",
 ) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _records(asked.heartbeats(topic))
 
 
 @command("mirror-client dump-checkpoints", "Print checkpoints as Kafka's CheckpointFormatter does.")
 def dump_checkpoints(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _records(asked.checkpoints(alias))
 
 
 @command("mirror-client dump-offset-syncs", "Print offset syncs as Kafka's OffsetSyncFormatter does.")
 def dump_offset_syncs(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
-    with closing(client.client()) as asked:
+    with closing(client.client(session)) as asked:
         return _records(asked.offset_syncs(alias))
 
 
