@@ -71,7 +71,9 @@ RULES = (
         ),
         ("cryptography",),
     ),
-    Rule("ha_core/mirror_client", ("ha_core.flows", "ha_core.client_properties"), ("confluent_kafka",)),
+    Rule(
+        "ha_core/mirror_client", ("ha_core.flows", "ha_core.client_properties", "ha_core.mirror"), ("confluent_kafka",)
+    ),
     Rule(
         "ha_core/mirror_maker",
         (
@@ -161,6 +163,7 @@ RULES = (
             *_ERRORS,
             "ha_core.flows",
             "ha_core.mirror_client",
+            "ha_core.mirror_maker",
             "ha_core.present",
             "ha_core.platform",
             "ha_core.store.store.Store",

@@ -15,7 +15,7 @@ from ha_core.wire.tls_files import TlsPem
 
 
 @dataclass(frozen=True, slots=True)
-class ClientConnection:
+class ClusterConnection:
     """
     :ivar bootstrap: `host:port[,host:port…]`
     :ivar profile: for raw requests; its certificates are in memory.
@@ -35,14 +35,14 @@ class ClientConnection:
 
 def connections(
     clusters: Mapping[str, Mapping[str, str]], name: str
-) -> tuple[dict[str, ClientConnection], tuple[Remark, ...]]:
+) -> tuple[dict[str, ClusterConnection], tuple[Remark, ...]]:
     """(cluster → connection, remarks). Key stores and tokens are read; nothing connects.
 
     :param clusters: cluster → properties of a Java client; the name "" stands for the only one.
     :param name: of the file, for errors.
     :raises ConfigurationError: has all errors.
     """
-    found: dict[str, ClientConnection] = {}
+    found: dict[str, ClusterConnection] = {}
     remarks: list[Remark] = []
     for cluster, properties in clusters.items():
         reader = ClientReader(properties, cluster, name)
@@ -55,7 +55,7 @@ def connections(
     return found, tuple(dict.fromkeys(remarks))
 
 
-def _connection(settings: ClientSettings, reader: ClientReader) -> ClientConnection | None:
+def _connection(settings: ClientSettings, reader: ClientReader) -> ClusterConnection | None:
     account = settings.account
     if account.token_file:
         try:
@@ -66,7 +66,7 @@ def _connection(settings: ClientSettings, reader: ClientReader) -> ClientConnect
         account = replace(account, tls=_tls(settings.tls, reader))
     if any(remark.error for remark in reader.remarks):
         return None
-    return ClientConnection(settings.bootstrap, account, settings.client_id, settings.request_timeout_ms)
+    return ClusterConnection(settings.bootstrap, account, settings.client_id, settings.request_timeout_ms)
 
 
 def _tls(settings: TlsSettings, reader: ClientReader) -> TlsPem:

@@ -1,4 +1,4 @@
-"""Which worker copies which partitions of a flow.
+"""Divides the partitions of a flow between its workers.
 
 A flow's partitions are spread over a fixed number of shares, and each share belongs to the live worker with the highest
 score for it (rendezvous hashing). Every worker computes the same owners from the same list of workers, without a

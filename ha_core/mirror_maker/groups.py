@@ -79,7 +79,7 @@ class GroupOffsets:
             self.latency_ms[_key(one)] = now_ms
 
     def commit(self) -> None:
-        """Commit the newest checkpoints in the target, where nobody reads there."""
+        """Commit the newest checkpoints in the target, for groups without members there."""
         by_group: dict[str, dict[TargetPartition, Checkpoint]] = {}
         ours = {(self._remote(topic), partition) for topic, partition in self.copies()}
         for (group, topic, partition), checkpoint in (self.last or {}).items():

@@ -10,12 +10,12 @@ from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.duties import Duty
 from ha_core.mirror_maker.emitting import Heartbeats
 from ha_core.mirror_maker.internal_topics import ensure_heartbeats
-from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 
 
 class HeartbeatFlow:
-    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: Membership) -> None:
+    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership) -> None:
         assert flow.heartbeats_s is not None
         self.flow, self._membership, self._clusters = flow, membership, clusters
         self.key = f"{flow.name} heartbeats"

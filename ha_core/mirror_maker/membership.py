@@ -1,4 +1,4 @@
-"""Which shares of a flow this worker has (`ha_core.flows.sharing`)."""
+"""This worker's shares of flows (`ha_core.flows.sharing`)."""
 
 import logging
 import threading
@@ -17,7 +17,7 @@ _LOOK_S = 1.0
 _JOIN_S, _JOIN_PAUSE_S = 5.0, 0.05
 
 
-class Membership(Protocol):
+class FlowMembership(Protocol):
     """:ivar alone: True if no other worker is known of, so a partition that is taken over is taken by a stranger."""
 
     alone: bool
@@ -43,7 +43,7 @@ class Membership(Protocol):
         """Show the states of the flows, by flow name."""
 
 
-class Alone:
+class OnlyWorker:
     """The only worker: it has all shares."""
 
     alone = True
@@ -64,7 +64,7 @@ class Alone:
         pass
 
 
-class Shared:
+class SharingWorker:
     """One of several workers, which know each other by ZooKeeper. While it is away, each goes on with its shares."""
 
     alone = False

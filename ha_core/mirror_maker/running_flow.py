@@ -24,7 +24,7 @@ from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
-from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
@@ -56,7 +56,7 @@ class RunningFlow:
     :ivar trouble: why it has not started; "": it has.
     """
 
-    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: Membership) -> None:
+    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership) -> None:
         self.flow, self._clusters, self._membership = flow, clusters, membership
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
@@ -67,7 +67,7 @@ class RunningFlow:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns when nothing of it is under way. What was copied is acknowledged, or is copied again later."""
+        """Returns after its threads have ended. Records in flight are acknowledged, or are copied again later."""
         self._ending.set()
         self._thread.join()
         if self.parts is not None:

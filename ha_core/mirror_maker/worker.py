@@ -9,7 +9,7 @@ from ha_core.flows.configuration import Configuration, FlowConfig
 from ha_core.flows.errors import FlowError
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.heartbeat_flow import HeartbeatFlow
-from ha_core.mirror_maker.membership import Membership
+from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.running_flow import RunningFlow
 from ha_core.mirror_maker.states import FlowState, state_of
 
@@ -31,7 +31,7 @@ class Worker:
     """
 
     read: Callable[[], Configuration]
-    membership: Membership
+    membership: FlowMembership
     targets: Collection[str] = ()
     running: dict[str, Running] = field(default_factory=dict)
     _ending: threading.Event = field(default_factory=threading.Event)

@@ -19,7 +19,7 @@ from ha_core.flows.errors import FlowError
 from ha_core.flows.properties import read, resolve
 from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
-from ha_core.mirror_maker.membership import Alone, Membership, Shared
+from ha_core.mirror_maker.membership import OnlyWorker, FlowMembership, SharingWorker
 from ha_core.mirror_maker.worker import Worker
 from ha_core.model import FlowWorker
 from ha_core.model.shown import ShownFormatter
@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
 
 
-class FollowedFile:
+class FlowsFile:
     """The configuration of a file, read anew when one of the bytes that it comes from has changed."""
 
     def __init__(self, path: Path, like_3_9: bool) -> None:
@@ -58,7 +58,7 @@ def run(
     handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("kazoo").setLevel(logging.WARNING)
-    followed = FollowedFile(file, like_3_9)
+    followed = FlowsFile(file, like_3_9)
     found = followed.read()
     targets = [alias for part in clusters or () for alias in part.replace(",", " ").split()]
     if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
@@ -66,7 +66,7 @@ def run(
         raise FlowError(f"--clusters {unknown[0]} is none of the file's clusters: {known}")
     chosen = [flow for flow in found.flows if not targets or flow.target in targets]
     with ExitStack() as opened:
-        membership: Membership = Alone()
+        membership: FlowMembership = OnlyWorker()
         session.found_state()
         if (connects := session.connects) is not None:
             store = connects()
@@ -74,7 +74,7 @@ def run(
             now = datetime.now(UTC).isoformat(timespec="seconds")
             worker_id = uuid.uuid4().hex
             this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=str(file))
-            membership = opened.enter_context(Shared(store, this))
+            membership = opened.enter_context(SharingWorker(store, this))
         else:
             for remark in require(check_live(found, FlowClusters(found.clusters), chosen), str(file)):
                 log.warning("%s", remark.text)
