@@ -7,7 +7,7 @@ once.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypeVar
 
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
@@ -24,11 +24,16 @@ from ha_core.flows.keys import (
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
 from ha_core.flows.remote_topics import SettingsRule
+from ha_core.flows.starts import BeginsAt
 from ha_core.flows.topology import FlowRoute, check_cycles
+from ha_core.model.isolation import Isolation
 
 MAX_CLUSTERS = 100
 _OWN = ("clusters", "config.providers")
 _FLAGS = {"true": True, "false": False}
+_RESETS: Mapping[str, BeginsAt] = {"earliest": "earliest", "latest": "latest"}
+_ISOLATIONS = {"read_committed": Isolation.COMMITTED, "read_uncommitted": Isolation.UNCOMMITTED}
+T = TypeVar("T")
 Settings = Mapping[str, str]
 
 
@@ -84,8 +89,8 @@ class FlowConfig:
     heartbeats_replication_factor: int
     checkpoints_replication_factor: int
     syncs_replication_factor: int
-    begins_at: Literal["earliest", "latest"]
-    committed_only: bool
+    begins_at: BeginsAt
+    isolation: Isolation
     metric_formats: tuple[str, ...]
 
     @property
@@ -345,8 +350,8 @@ class _Flow:
             heartbeats_replication_factor=self._number("heartbeats.topic.replication.factor", least=-1),
             checkpoints_replication_factor=self._number("checkpoints.topic.replication.factor", least=-1),
             syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
-            begins_at=self._begins_at(),
-            committed_only=self._consumer("isolation.level") == "read_committed",
+            begins_at=self._consumer("auto.offset.reset", _RESETS, "earliest"),
+            isolation=self._consumer("isolation.level", _ISOLATIONS, Isolation.COMMITTED),
             metric_formats=parts(self.text("metric.names.formats")[0]),
         )
 
@@ -423,21 +428,17 @@ class _Flow:
             self._file.error(line, f"{name}={text} is none of {', '.join(FLOW_KEYS[name].valid)}")
         return text
 
-    def _begins_at(self) -> Literal["earliest", "latest"]:
-        value = self._consumer("auto.offset.reset")
-        if value not in {None, "earliest", "latest"}:
-            self._file.error(
-                0, f"{self.source}->{self.target}: consumer.auto.offset.reset={value} is neither earliest nor latest"
-            )
-        return "latest" if value == "latest" else "earliest"
-
-    def _consumer(self, name: str) -> str | None:
-        """A key of the consumer of the source, with the flow's first."""
+    def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:
+        """The value of a key of the consumer of the source, with the flow's first."""
         for prefix in (
             *(f"{self._prefix}source.consumer.", f"{self._prefix}consumer.", f"{self.source}.consumer."),
             *("source.consumer.", "consumer."),
         ):
-            found = self._file.value(name, prefix)[0]
-            if found is not None:
-                return found
-        return None
+            text, line = self._file.value(name, prefix)
+            if text is None:
+                continue
+            if text not in values:
+                valid = " nor ".join(values)
+                self._file.error(line, f"{self.source}->{self.target}: consumer.{name}={text} is neither {valid}")
+            return values.get(text, default)
+        return default

@@ -162,7 +162,9 @@ WORKER_PREFIXES = (
 how far it has copied; Switchyard reads it for a takeover."""
 
 CLIENT_KEYS_APPLIED = {
-    "consumer.auto.offset.reset": "where a partition begins that was never copied",
-    "consumer.isolation.level": "read_committed copies committed records only; MirrorMaker 2's default copies all",
+    "consumer.auto.offset.reset": "where a partition begins that the flow finds at its first look; later ones are "
+    "copied whole",
+    "consumer.isolation.level": "read_uncommitted copies records of aborted and open transactions, too, as MirrorMaker "
+    "2 does by default; otherwise committed records only",
 }
 """Keys of clients that Switchyard applies; others are without effect, as its copier has no Java client."""

@@ -29,6 +29,7 @@ from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partit
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, RecordTimes
+from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode, name_of
 from ha_core.wire.own_requests import (
@@ -44,24 +45,26 @@ from ha_core.wire.own_requests import (
 
 DEBUGGER = -2
 _WAIT_MS = 100
-UNCOMMITTED, _COMMITTED = 0, 1
-Reading = tuple[int, int, int]
+Reading = tuple[int, Isolation, int]
 """Replica id, isolation level and timestamp of a LIST_OFFSETS request."""
 _READINGS: tuple[Reading, ...] = (  # in this order, see above
-    (CONSUMER, UNCOMMITTED, EARLIEST),
-    (CONSUMER, _COMMITTED, LATEST),
-    (CONSUMER, UNCOMMITTED, LATEST),
-    (DEBUGGER, UNCOMMITTED, LATEST),
+    (CONSUMER, Isolation.UNCOMMITTED, EARLIEST),
+    (CONSUMER, Isolation.COMMITTED, LATEST),
+    (CONSUMER, Isolation.UNCOMMITTED, LATEST),
+    (DEBUGGER, Isolation.UNCOMMITTED, LATEST),
 )
 _MAX_PER_REQUEST = 20_000
-_TIME_READINGS = (((DEBUGGER, UNCOMMITTED, 0), 1), ((DEBUGGER, UNCOMMITTED, MAX_TIMESTAMP), 7))
+_TIME_READINGS: tuple[tuple[Reading, int], ...] = (
+    ((DEBUGGER, Isolation.UNCOMMITTED, 0), 1),
+    ((DEBUGGER, Isolation.UNCOMMITTED, MAX_TIMESTAMP), 7),
+)
 """For the first and the newest record, with the required version. As the debugging replica, like the log ends, so that
 records above the high watermark count."""
 _MAX_TIMES_PER_REQUEST = 500
 """A request occupies one of the broker's few handler threads: 5 s at 10 ms per cold read."""
 _NOTHING = RecordTimes(None, None)
 _NO_ID = bytes(16)
-_NEWEST: tuple[int, int, int] = (CONSUMER, UNCOMMITTED, MAX_TIMESTAMP)
+_NEWEST: Reading = (CONSUMER, Isolation.UNCOMMITTED, MAX_TIMESTAMP)
 _KNOWS_NEWEST = 7
 
 

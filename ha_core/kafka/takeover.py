@@ -20,12 +20,13 @@ from typing import Any, NamedTuple
 
 from ha_core.kafka.brokers import Again, Answers, Asking
 from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
-from ha_core.kafka.offsets import DEBUGGER, UNCOMMITTED, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
+from ha_core.kafka.offsets import DEBUGGER, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
 from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
+from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL
@@ -339,7 +340,8 @@ def _log_end(asking: Asking, key: Partition) -> int:
     leaders = Leaders(asking)
 
     def ask(node: int, keys: Collection[Partition]) -> Answers[Partition, int]:
-        for found, part in listed_offsets(asking, node, keys, leaders.epochs, (DEBUGGER, UNCOMMITTED, LATEST)):
+        reading = DEBUGGER, Isolation.UNCOMMITTED, LATEST
+        for found, part in listed_offsets(asking, node, keys, leaders.epochs, reading):
             yield found, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
 
     return asking.rounds("read the end", [key], leaders.locate, ask)[key]

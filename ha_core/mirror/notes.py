@@ -71,6 +71,8 @@ def encode(copy: CopyId, note: Note) -> tuple[bytes, bytes]:
             producers = [[key, *value] for key, value in note.producers.items()]
             fields = [note.writer, note.number, note.leader_epoch, note.source, note.target, note.sequence]
             fields += [note.runs, producers, note.pages, note.forgotten, note.topics, note.base, note.source_base]
+            if note.overtaken:  # mirrors never have it, so earlier versions can read their notes
+                fields.append(note.overtaken)
     value = json.dumps([_SCHEMA, *fields], separators=(",", ":")).encode()
     if len(value) >= _PACK_FROM_BYTES:
         value = zlib.compress(value, 1)
@@ -89,8 +91,8 @@ def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
             (batches,) = rest
             return copy, Intent(Writer(*writer), number, tuple(Copied(*batch) for batch in batches), leader_epoch)
         source, target, sequence, runs, producers, pages, forgotten, topics, *more = rest
-        # A progress written before mirrors could be reversed has none of these.
-        base, source_base = [*more, 0, 0][: max(len(more), 2)]
+        # A progress written before mirrors could be reversed has none of these, and most have only two.
+        base, source_base, overtaken = [*more, 0, 0, 0][: max(len(more), 3)]
         return copy, Progress(
             Writer(*writer),
             source,
@@ -105,6 +107,7 @@ def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
             TopicIds(*topics),
             base,
             source_base,
+            overtaken,
         )
     except (ValueError, TypeError, zlib.error) as error:
         raise CopyDamagedError(f"the note {key!r} of the copy log cannot be read: {error}") from error

@@ -38,7 +38,7 @@ _INT, _LONG = Struct(">i"), Struct(">q")
 
 
 class Aborted(NamedTuple):
-    """An aborted transaction, as reported in a fetch of committed records."""
+    """An aborted transaction, as reported in a fetch of committed records. Other fetches report none."""
 
     producer_id: int
     first_offset: int
@@ -132,6 +132,11 @@ class PartitionCopy:
         return self._account.newest_runs(count)
 
     @property
+    def overtaken(self) -> int:
+        """Source offsets in all that were deleted before they were copied, see `pass_overtaken`."""
+        return self._account.overtaken
+
+    @property
     def bytes(self) -> int:
         """Bytes in flight."""
         return self._bytes
@@ -174,9 +179,11 @@ class PartitionCopy:
         return self._account.number > self._recorded
 
     def fetched(self, records: bytearray | memoryview, aborted: Iterable[Aborted] = ()) -> list[Intent]:
-        """Takes an answer to a fetch of committed records at `next_offset`. Batches stay in its buffer, which must not
-        be changed by others from now on.
+        """Takes an answer to a fetch at `next_offset`. Batches stay in its buffer, which must not be changed by others
+        from now on.
 
+        :param aborted: transactions whose records are not copied; without any, aborted and open ones are copied as
+            plain records (`Isolation.UNCOMMITTED`).
         :return: intents to write to the copy log before any of the batches is appended.
         :raises RemoteProtocolError: a batch cannot be read.
         """
@@ -267,6 +274,18 @@ class PartitionCopy:
             self._held -= kept.size
             self._made -= kept.made
 
+    def pass_overtaken(self, start: int) -> None:
+        """Continues at `start`, where the source's log begins now: retention has deleted what came next.
+
+        Call it while idle only, and write `notes` before any later intent. Then a successor continues there as well,
+        and no copier counts these offsets twice.
+        """
+        assert self.idle
+        self._account.pass_overtaken(self._without_records, self.next_offset, start)
+        self._without_records.clear()
+        # No batch below the log start shows its leader epoch any more.
+        self.next_offset, self.next_epoch = start, -1
+
     def notes(self) -> tuple[RunPage | Progress, ...]:
         """Notes to write now, in this order; the progress comes last."""
         pages, progress = self._account.notes()
@@ -305,7 +324,7 @@ def _parts(records: bytearray | memoryview, batch: Batch, start: int) -> Iterato
 
 
 def judged(records: bytearray | memoryview, aborted: Iterable[Aborted]) -> Iterator[tuple[Batch, bool]]:
-    """Every batch, and True if a consumer of committed records sees it."""
+    """Every batch, and True if it has records for a reader that knows of these aborted transactions."""
     waiting = deque(sorted(aborted, key=lambda one: one.first_offset))
     open_ids: set[int] = set()
     for batch in batches(records, 0, len(records)):

@@ -158,6 +158,7 @@ class Progress:
     :ivar forgotten: number of producers left out because too many others wrote later.
     :ivar base: records of the copy below it and outside of all runs date from before the mirror: no copier wrote them.
     :ivar source_base: records of the source below it and outside of all runs are not copied: no reader is led to them.
+    :ivar overtaken: source offsets that retention deleted before they were copied, and that a copier passed.
     """
 
     writer: Writer
@@ -173,6 +174,7 @@ class Progress:
     topics: TopicIds = _NO_IDS
     base: int = 0
     source_base: int = 0
+    overtaken: int = 0
 
     @property
     def last_record(self) -> int:
@@ -205,6 +207,7 @@ class ProgressBuilder:
     """A progress that grows batch by batch.
 
     :ivar number: number of the last intent that it covers, set by the caller.
+    :ivar overtaken: see `Progress.overtaken`.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -214,6 +217,7 @@ class ProgressBuilder:
         self._runs = list(progress.runs)
         self._producers = dict(progress.producers)
         self._pages, self._forgotten = progress.pages, progress.forgotten
+        self.overtaken = progress.overtaken
         self._passed = 0
 
     def add(self, batch: Copied, leader_epoch: int = -1) -> None:
@@ -242,6 +246,16 @@ class ProgressBuilder:
         self.target += 1
         self._passed += 1
 
+    def pass_overtaken(self, before: Iterable[Copied], at: int, start: int) -> None:
+        """
+        :param before: batches without records up to `at`.
+        :param at: the offset that was to be copied next.
+        :param start: log start of the source, above it.
+        """
+        for copied in before:
+            self.add(copied)
+        self.source, self.overtaken, self._leader_epoch = start, self.overtaken + start - at, -1
+
     def newest_runs(self, count: int) -> tuple[Run, ...]:
         """At most `count` runs, oldest first."""
         return tuple(self._runs[-count:])
@@ -263,6 +277,7 @@ class ProgressBuilder:
             before.topics,
             before.base,
             before.source_base,
+            self.overtaken,
         )
 
     def notes(self) -> tuple[tuple[RunPage, ...], Progress]:

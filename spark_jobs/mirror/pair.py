@@ -99,7 +99,7 @@ class CopyPair:
                 partition=id_.partition,
                 state=status.state,
                 source=status.source,
-                source_end=None if status.ends is None else status.ends.committed,
+                source_end=None if status.ends is None else status.ends.copyable,
                 source_start=status.source_start or None,
                 lag_records=status.lag_records,
                 lag_bytes=status.lag_bytes,

@@ -6,6 +6,7 @@ from ha_core.flows.configuration import Configuration, ConfigurationError, confi
 from ha_core.flows.filters import Patterns, parts
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
 from ha_core.flows.properties import parse
+from ha_core.model.isolation import Isolation
 
 TWO = "clusters = A, B\nA.bootstrap.servers = a:9092\nB.bootstrap.servers = b:9092\n"
 ON = f"{TWO}A->B.enabled = true\n"
@@ -36,7 +37,7 @@ def test_defaults_are_kafkas() -> None:
     assert (flow.checkpoints_s, flow.commit_offsets_s, flow.heartbeats_s) == (60, None, 1)
     assert (flow.syncs_in, flow.max_lag, flow.emits_syncs) == ("source", 100, True)
     assert (flow.replication_factor, flow.heartbeats_replication_factor) == (2, 3)
-    assert (flow.begins_at, flow.committed_only, flow.copies_heartbeats) == ("earliest", False, True)
+    assert (flow.begins_at, flow.copies_heartbeats) == ("earliest", True)
     assert flow.settings.defaults_from == "target"
     assert flow.metric_formats == ("legacy",)
 
@@ -99,8 +100,22 @@ def test_a_new_partition_begins_where_the_consumer_of_the_source_would(key: str,
     assert read(f"{ON}{key} = latest\n").flows[0].begins_at == found
 
 
-def test_a_flow_copies_committed_records_only_if_its_consumer_would_read_only_those() -> None:
-    assert read(f"{ON}A.consumer.isolation.level = read_committed\n").flows[0].committed_only
+@pytest.mark.parametrize(
+    ("lines", "isolation"),
+    [
+        ("", Isolation.COMMITTED),
+        ("A.consumer.isolation.level = read_committed", Isolation.COMMITTED),
+        ("A.consumer.isolation.level = read_uncommitted", Isolation.UNCOMMITTED),
+        ("consumer.isolation.level = read_uncommitted", Isolation.UNCOMMITTED),
+        ("B.consumer.isolation.level = read_uncommitted", Isolation.COMMITTED),
+        (
+            "consumer.isolation.level = read_uncommitted\nA->B.consumer.isolation.level = read_committed",
+            Isolation.COMMITTED,
+        ),
+    ],
+)
+def test_a_flow_copies_committed_records_unless_its_consumer_is_to_read_all(lines: str, isolation: Isolation) -> None:
+    assert read(f"{ON}{lines}\n").flows[0].isolation is isolation
 
 
 def test_names_that_kafka_removed_still_count_with_a_remark() -> None:
@@ -173,7 +188,11 @@ def test_keys_that_are_applied_get_no_remark(line: str) -> None:
         (f"{ON}replication.factor = -2\n", "replication.factor=-2 is not between -1 and 2147483647"),
         (f"{ON}offset-syncs.topic.location = here\n", "offset-syncs.topic.location=here is none of source, target"),
         (f"{ON}replication.policy.separator =\n", "replication.policy.separator is blank"),
-        (f"{ON}consumer.auto.offset.reset = none\n", "A->B: consumer.auto.offset.reset=none is neither"),
+        (f"{ON}consumer.auto.offset.reset = none\n", "A->B: consumer.auto.offset.reset=none is neither earliest nor"),
+        (
+            f"{ON}A.consumer.isolation.level = committed\n",
+            "A->B: consumer.isolation.level=committed is neither read_committed nor read_uncommitted",
+        ),
         (
             f"{ON}sync.group.offsets.enabled=true\nemit.checkpoints.enabled=false\n",
             "A->B: sync.group.offsets.enabled needs emit.checkpoints.enabled",

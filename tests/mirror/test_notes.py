@@ -43,6 +43,7 @@ progresses = st.builds(
     st.builds(TopicIds, st.sampled_from(["", "5f" * 16]), st.sampled_from(["", "0a" * 16])),
     number,
     number,
+    number,
 )
 pages = st.builds(RunPage, st.integers(0, 99), runs)
 
@@ -62,6 +63,11 @@ def test_progress_from_before_reversals_has_no_base(fields: int) -> None:
     # Then it has the given fields, and no base
     assert isinstance(note, Progress)
     assert (note.source, note.base, note.source_base) == (10, 4 if fields == 1 else 0, 0)
+
+
+def test_a_progress_that_passed_nothing_is_one_that_earlier_versions_read() -> None:
+    lengths = [len(json.loads(encode(COPY, Progress(Writer(7, 3), 10, 12, overtaken=n))[1])) for n in (0, 5)]
+    assert lengths == [14, 15]
 
 
 def test_intents_reuse_their_keys_and_a_progress_has_its_own() -> None:

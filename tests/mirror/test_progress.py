@@ -1,26 +1,17 @@
 """Recovery by a successor, after copiers have died or stalled between any two writes."""
 
-from __future__ import annotations
-
 import random
-from collections import deque
-from collections.abc import Generator, Iterable, Iterator
-from dataclasses import dataclass, field
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ha_core.mirror.notes import CopyId, Note, Notes, encode
-from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import (
     MAX_PRODUCERS,
     PAGE_RUNS,
     Copied,
     CopyDamagedError,
-    DisplacedError,
     Intent,
-    Progress,
     ProgressBuilder,
     RunPage,
     Writer,
@@ -28,17 +19,8 @@ from ha_core.mirror.progress import (
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.model import Run
 from ha_core.wire.records import Batch
+from tests.mirror.lives import START, Copier, SourceAnswer, World, header, marker
 from tests.wire.samples import batch
-
-START = Progress(Writer(7, 0), source=0, target=0)
-
-
-def header(at: int, records: int, writer: Writer, attributes: int = 0, sequence: int = 0) -> Batch:
-    return Batch(0, at, 2, attributes, records - 1, *writer, sequence, records, 0)
-
-
-def marker(at: int, epoch: int) -> Batch:
-    return header(at, 1, Writer(7, epoch), 0x30)
 
 
 def test_copy_with_more_records_than_intended_is_damaged() -> None:
@@ -184,140 +166,10 @@ def test_latest_producers_are_kept_above_the_limit() -> None:
     assert list(progress.producers)[-2:] == [MAX_PRODUCERS + 4, 1]
 
 
-@dataclass
-class World:
-    """The target's brokers: a copy, its partition of the copy log, and their fences."""
-
-    copy: list[tuple[Batch, Copied | None]] = field(default_factory=list)
-    log: dict[bytes, bytes] = field(default_factory=dict)
-    issued: int = 0
-    seen_by_copy: int = 0
-    seen_by_log: int = 0
-    log_start: int = 0
-    """Log start of the copy."""
-
-    @property
-    def tail(self) -> list[Batch]:
-        return [one for one, _ in self.copy if one.last_offset >= self.log_start]
-
-    @property
-    def end(self) -> int:
-        return self.copy[-1][0].last_offset + 1 if self.copy else 0
-
-    @property
-    def notes(self) -> Notes:
-        found = Notes(ID, whole_map=True)
-        for key, value in self.log.items():
-            found.add(key, value)
-        return found
-
-    def append(self, writer: Writer, batch: Copied) -> int | None:
-        """Its offset; None: refused."""
-        if writer.epoch < self.seen_by_copy:
-            return None
-        mine = [one for one, copied in self.copy if copied and (one.producer_id, one.producer_epoch) == writer]
-        sequence = sum(one.records_count for one in mine)
-        self.copy.append((header(self.end, batch.records, writer, sequence=sequence), batch))
-        return self.copy[-1][0].base_offset
-
-    def note(self, writer: Writer, note: Note) -> bool:
-        if writer.epoch < self.seen_by_log:
-            return False
-        key, value = encode(ID, note)
-        self.log[key] = value
-        return True
-
-    def mark_copy(self, epoch: int) -> None:
-        if epoch >= self.seen_by_copy:
-            self.seen_by_copy = epoch
-            self.copy.append((marker(self.end, epoch), None))
-
-    def mark_log(self, epoch: int) -> None:
-        self.seen_by_log = max(self.seen_by_log, epoch)
-
-
-ID = CopyId("east-west", "orders", 0)
-Life = Iterator["Copier"]
-
-
-class Copier:
-    """One life of a copier; each `next` is one write that a broker has accepted or refused."""
-
-    def __init__(self, world: World, source: Source, rnd: random.Random) -> None:
-        self.world, self.source, self.rnd = world, source, rnd
-        world.issued += 1
-        self.writer = Writer(7, world.issued)
-        self.steps = self._run()
-
-    def _run(self) -> Life:
-        yield self
-        progress = yield from self._take_over()
-        if progress is None or not (yield from self._write([progress])):
-            return
-        copy = PartitionCopy(progress)
-        noting = deque[Intent]()
-        claimed = deque[Claimed]()
-        while True:
-            answer = self.source.from_offset(copy.next_offset, self.rnd.randint(1, 5))
-            if answer and copy.has_slots and self.rnd.random() < 0.5:
-                noting += copy.fetched(bytearray(answer))
-            if noting and self.rnd.random() < 0.7:
-                if not (yield from self._write([noting.popleft()])):
-                    return
-                claimed += copy.noted()
-            if claimed and self.rnd.random() < 0.8:
-                one = claimed.popleft()
-                offset = self.world.append(self.writer, one.copied[-1])
-                if offset is None:
-                    return
-                yield self
-                try:
-                    copy.appended(offset)
-                except DisplacedError:
-                    return  # the next life finds out what precedes it
-            # Now and then, in the middle of an intent as well
-            if self.rnd.random() < 0.2 or copy.due:
-                notes = copy.notes()
-                if not (yield from self._write(notes)):
-                    return
-                written = notes[-1]
-                assert isinstance(written, Progress)
-                copy.recorded(written)
-            if not answer and copy.idle:
-                return
-
-    def _take_over(self) -> Generator[Copier, None, Progress | None]:
-        world, rnd, epoch = self.world, self.rnd, self.writer.epoch
-        if epoch < world.issued:
-            return None  # the coordinator knows a newer one
-        marks = [world.mark_copy, world.mark_log]
-        rnd.shuffle(marks)
-        # Each is written at least once, and again if the coordinator did not learn of it
-        for mark in marks:
-            for _ in range(rnd.choice((1, 1, 1, 2, 3))):
-                mark(epoch)
-                yield self
-        # The end of the copy is read before the log: copiers with records below it have a progress in the log
-        copy_end, tail = world.end, world.tail
-        yield self
-        notes = world.notes
-        progress = notes.progress or START
-        if self.writer.is_before(progress.writer):
-            return None
-        yield self
-        end = data_end(tail, progress, copy_end)
-        return recover(progress, notes.intents.values(), end).taken_over(self.writer, copy_end)
-
-    def _write(self, notes: Iterable[Note]) -> Generator[Copier, None, bool]:
-        for note in notes:
-            if not self.world.note(self.writer, note):
-                return False
-            yield self
-        return True
-
-
 class Source:
     """Batches with gaps between them, of several producers."""
+
+    log_start = 0
 
     def __init__(self, rnd: random.Random) -> None:
         self.batches = list[Copied]()
@@ -331,9 +183,9 @@ class Source:
             self._raw.append(batch(at, count, producer=producer, sequence=at if producer >= 0 else -1))
             at += count
 
-    def from_offset(self, offset: int, most: int) -> bytes:
+    def answer(self, offset: int, most: int) -> SourceAnswer:
         left = [raw for one, raw in zip(self.batches, self._raw, strict=True) if one.source >= offset]
-        return b"".join(left[:most])
+        return SourceAnswer(b"".join(left[:most]))
 
 
 @settings(max_examples=400, deadline=None)

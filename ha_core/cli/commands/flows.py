@@ -10,8 +10,10 @@ import typer
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.flows.configuration import configuration
 from ha_core.flows.properties import read, resolve
+from ha_core.model.isolation import Isolation
 from ha_core.present.page import Marked, Table
 
+_RECORDS = {Isolation.COMMITTED: "committed", Isolation.UNCOMMITTED: "all"}
 File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
 
 
@@ -28,7 +30,7 @@ def check(
             ", ".join(flow.topics.include.texts),
             flow.policy.format_remote_topic(flow.source, "TOPIC"),
             flow.begins_at,
-            "committed" if flow.committed_only else "all",
+            _RECORDS[flow.isolation],
             _each(flow.checkpoints_s),
             _each(flow.commit_offsets_s),
         )

@@ -5,7 +5,7 @@ a request that waits for records. The most recently served partition comes last 
 returns a batch larger than the requested size only for the first partition.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import Any
 
@@ -13,6 +13,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.buffered import Places, held_for
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
+from ha_core.kafka.copying.diagnosis import LooksAgain, PassesOvertaken, RefusedOffset, Stops, diagnose
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
 from ha_core.kafka.errors import TopicMissingError
@@ -20,9 +21,11 @@ from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.stream import fitting
 from ha_core.kafka.takeover import check_id
+from ha_core.mirror.notes import Note
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted
-from ha_core.mirror.progress import CopyDamagedError, Intent
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.client import Answer
 from ha_core.wire.codes import RETRIABLE, ApiKey, ErrorCode, name_of
@@ -32,7 +35,6 @@ from ha_core.wire.limits import WireLimits
 LIMITS = WireLimits(max_response_bytes=128 << 20)
 _FETCH = 13
 """The version with topic ids, which tell a re-created topic apart. Brokers before 3.1 take names (12)."""
-_COMMITTED = 1
 _IDLE_WAIT_MS = 250
 _BUSY_WAIT_MS = 5
 """Not 0, to spare the broker when a partition has less than expected."""
@@ -56,7 +58,6 @@ _MOST_BYTES = 8 << 20
 """Maximum per partition."""
 _HEAD_BYTES = 128
 """Bytes of an answer per partition besides the records."""
-_ODD_TRIES = 5
 _NO_ID = bytes(16)
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
@@ -73,7 +74,10 @@ class Fetching:
     """
     :param stop: stops a partition for good, for a reason.
     :param refuse: suspends a partition until the account may read it.
-    :param on_records: receives the intents to note for a partition.
+    :param note: receives what is to be written to the copy log for a partition, in this order.
+    :param isolation: the records to copy.
+    :param passes_overtaken: whether a partition goes on, and counts, where retention has deleted records before they
+        were copied; otherwise it stops.
     """
 
     def __init__(
@@ -84,14 +88,17 @@ class Fetching:
         throttle: Throttle,
         stop: Callable[[CopyLane, str], None],
         refuse: Callable[[CopyLane, str], None],
-        on_records: Callable[[CopyLane, list[Intent]], None],
+        note: Callable[[CopyLane, Iterable[Note]], None],
         clock: Callable[[], float],
         standstill: Standstill,
         buffer_bytes: int,
+        isolation: Isolation = Isolation.COMMITTED,
+        passes_overtaken: bool = False,
     ) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
         self._source, self._connections, self._beside = source, connections, beside
-        self._throttle, self._stop, self._refuse, self._take, self._clock = throttle, stop, refuse, on_records, clock
+        self._throttle, self._stop, self._refuse, self._note, self._clock = throttle, stop, refuse, note, clock
+        self._isolation, self._passes_overtaken = isolation, passes_overtaken
         self._standstill = standstill
         self._lanes: dict[CopyLane, None] = {}
         """In order of service, the most recently served partition at the end."""
@@ -240,7 +247,7 @@ class Fetching:
             "max_wait_ms": _IDLE_WAIT_MS if line.channel is ConnectionUse.IDLE else _BUSY_WAIT_MS,
             "min_bytes": 1,
             "max_bytes": max(fitting(max_bytes) - _HEAD_BYTES * len(lanes), max_bytes // 2),
-            "isolation_level": _COMMITTED,
+            "isolation_level": self._isolation,
             "topics": list(topics.values()),
         }
         requested = {lane.source_key: (lane, lane.partition.next_offset) for lane in lanes}
@@ -301,7 +308,9 @@ class Fetching:
         before = lane.partition.next_offset
         if records:
             self._throttle.spend(lane.copy.id.mirror, len(records), self._clock())
-            aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in part["aborted_transactions"] or ()]
+            # Without them, records of aborted and open transactions count as any others.
+            hidden = part["aborted_transactions"] or () if self._isolation is Isolation.COMMITTED else ()
+            aborted = [Aborted(one["producer_id"], one["first_offset"]) for one in hidden]
             try:
                 intents = lane.partition.fetched(self._places.own(records), aborted)
             except RemoteProtocolError as error:
@@ -309,17 +318,19 @@ class Fetching:
                 return
             self._lanes.pop(lane)
             self._lanes[lane] = None
-            self._take(lane, intents)
+            self._note(lane, intents)
         lane.lag_tracker.fetched(lane.partition.next_offset - before, len(records or b""))
-        lane.hear(SourceEnds(part["last_stable_offset"], part["high_watermark"]), asked_at)
+        lane.hear(self._ends(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
+
+    def _ends(self, last_stable: int, high_watermark: int) -> SourceEnds:
+        return SourceEnds(self._isolation.end(last_stable, high_watermark), high_watermark)
 
     # Faults
 
     def _diagnose(self, lane: CopyLane, diverging: Mapping[str, int]) -> None:
         """Stops fetching the partition until the fault is diagnosed."""
-        assert lane.leader is not None
         lane.leader, lane.look_at = None, float("inf")
         at = lane.partition.next_offset
         self._beside.start(
@@ -330,36 +341,26 @@ class Fetching:
         if lane not in self:
             return
         lane.look_at = 0.0
+        if lane.partition.next_offset != at:  # a late answer of another connection had records
+            return
         if not isinstance(found, dict):
             lane.trouble = str(found)
             if isinstance(found, TopicMissingError):
                 lane.missed += 1
             return
-        ends = found[lane.source_key]
         where = f"{lane.source_key[0]}-{lane.source_key[1]} of {self._source.cluster.name}"
-        anew = "unlink the mirror, delete the copy and link it anew"
-        if at < ends.start:
-            self._stop(
-                lane,
-                f"retention has overtaken the copy: {where} begins at {ends.start}, and offset {at} would be copied "
-                f"next. {ends.start - at} offsets are lost to it. If that may be, {anew}; give retention more time",
-            )
-        elif diverging_end >= 0 or at > ends.log_end:
-            end = diverging_end if diverging_end >= 0 else ends.log_end
-            self._stop(
-                lane,
-                f"the source was truncated: {where} ended at {end}, and was copied up to {at}, as where an unclean "
-                f"leader was elected. The copy holds records that the source has lost: keep them by moving the clients "
-                f"to the copy, or {anew}",
-            )
-        elif lane.missed < _ODD_TRIES:
-            self._look(lane, f"{where} does not answer for offset {at}, which it has")
-        else:
-            self._stop(
-                lane,
-                f"{where} has offset {at}, but not the leader epoch {lane.partition.next_epoch} in which the record "
-                f"before it was written: it was restored from elsewhere. To copy what it has now, {anew}",
-            )
+        refused = RefusedOffset(where, at, lane.partition.next_epoch, diverging_end, lane.missed)
+        match diagnose(refused, found[lane.source_key], self._passes_overtaken):
+            case Stops(reason):
+                self._stop(lane, reason)
+            case LooksAgain(reason):
+                self._look(lane, reason)
+            case PassesOvertaken(start, reason):
+                if lane.partition.idle and lane.writing is None:
+                    lane.partition.pass_overtaken(start)
+                    self._note(lane, lane.partition.notes())
+                else:  # the notes of what is in flight come first
+                    self._look(lane, reason)
 
     # Times
 
@@ -397,8 +398,9 @@ class Fetching:
             lane = lanes[key]
             if lane in self and lane.seen_at < asked_at:
                 lane.source_start = ends.start
-                committed = max(ends.last_stable, -1 if lane.ends is None else lane.ends.committed)
-                lane.hear(SourceEnds(committed, ends.high_watermark), asked_at)
+                found_ends = self._ends(ends.last_stable, ends.high_watermark)
+                known = -1 if lane.ends is None else lane.ends.copyable
+                lane.hear(found_ends._replace(copyable=max(found_ends.copyable, known)), asked_at)
 
 
 def _received_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:

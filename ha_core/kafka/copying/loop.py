@@ -45,6 +45,7 @@ from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
 from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress
+from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 
 _PAUSE_S = 0.05
@@ -76,10 +77,12 @@ class Copying:
         worked: Callable[[], float] = time.process_time,
         work: CopyTotals | None = None,
         buffer_bytes: int = BUFFER_BYTES,
+        isolation: Isolation = Isolation.COMMITTED,
+        passes_overtaken: bool = False,
     ) -> None:
         """
         :param starts: source offsets at which partitions begin that were never copied; others begin at the source's log
-            start.
+            start. From one below the log start on, records count as overtaken by retention.
         :param still_ours: True while a partition is still to be copied here; called before and after each takeover's
             fence.
         :param renew_s: must be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` of the
@@ -87,7 +90,14 @@ class Copying:
         :param worked: seconds of processor time of this process.
         :param work: totals to continue, if there was a loop before.
         :param buffer_bytes: limit for fetched and requested bytes of all partitions together.
+        :param isolation: the records to copy. If it changes, the new one counts for records that are not copied yet.
+        :param passes_overtaken: whether a partition goes on at the source's log start where retention has deleted
+            records before they were copied, and counts them (`CopyStatus.overtaken`); otherwise it stops.
+        :raises ValueError: one of these two is not for the copies of mirrors, which stand in for their source.
         """
+        self._for_mirrors = isolation is Isolation.COMMITTED and not passes_overtaken
+        copies = list(copies)
+        self._require_possible(copies)
         monotonic = monotonic or _counting_sleep
         now = monotonic()
         self._clock, self._renew_s = monotonic, renew_s
@@ -120,6 +130,8 @@ class Copying:
             monotonic,
             standstill,
             buffer_bytes,
+            isolation,
+            passes_overtaken,
         )
         self._renew_at = now
         self._known_at = now
@@ -152,7 +164,12 @@ class Copying:
         return Reached(partition.source, partition.progress, partition.pages)
 
     def add(self, copies: Iterable[CopyPartition], starts: Mapping[Partition, int] | None = None) -> None:
-        """Copies these as well; partitions that are already copied are unchanged, and stopped ones are tried again."""
+        """Copies these as well; partitions that are already copied are unchanged, and stopped ones are tried again.
+
+        :raises ValueError: these are copies of mirrors, and this loop is not for them.
+        """
+        copies = list(copies)
+        self._require_possible(copies)
         self._change(lambda: self._add(copies, starts or {}))
 
     def drop(self, copies: Iterable[CopyId]) -> None:
@@ -215,6 +232,14 @@ class Copying:
         self._connections.step(now, wait_s)
 
     # Partitions come and go
+
+    def _require_possible(self, copies: Iterable[CopyPartition]) -> None:
+        mirrored = next((copy for copy in copies if not copy.source_topic), None)
+        if mirrored is not None and not self._for_mirrors:
+            raise ValueError(
+                f"{mirrored.id} is the copy of a mirror: it has committed records only, and lacks none. Name the "
+                "source's topic if it is a copy of a flow"
+            )
 
     def _change(self, change: Callable[[], None]) -> None:
         self._changes.put(change)

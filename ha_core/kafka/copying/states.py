@@ -37,8 +37,9 @@ CopyState = Literal["copying", "waiting", "stopped"]
 class SourceEnds(NamedTuple):
     """The ends of a partition of the source, from one answer of its leader."""
 
-    committed: int
-    """End for readers of committed records (last stable offset)."""
+    copyable: int
+    """End of the records that can be copied (`Isolation.end`): the last stable offset, or the high watermark if
+    uncommitted records are copied, too."""
     acknowledged: int
     """Offset below which all in-sync replicas have the log (high watermark), including open transactions."""
 
@@ -53,8 +54,8 @@ class CopyStatus(NamedTuple):
     """Last known ends of the source."""
     reason: str = ""
     lag_ms: int | None = None
-    """Time between the last copied record and the newest known record of the source. If all committed records are
-    copied and an open transaction holds back more, the time since that began. Time without news of the source is
+    """Time between the last copied record and the newest known record of the source. If all that can be copied is, and
+    an open transaction holds back more, the time since that began. Time without news of the source is
     added."""
     lag_bytes: int | None = None
     """Bytes fetched and not appended, plus an estimate for the rest from recent fetches; None: nothing was fetched."""
@@ -70,6 +71,8 @@ class CopyStatus(NamedTuple):
     foreign: bool = False
     """The copy has records that its copiers did not write: it is stopped until an operator, or a flow that knows their
     writer, decides where to go on."""
+    overtaken: int | None = None
+    """Offsets in all that retention deleted in the source before they were copied, and that the copy passed."""
 
     @property
     def lag_records(self) -> int | None:
@@ -79,7 +82,7 @@ class CopyStatus(NamedTuple):
     @property
     def to_copy(self) -> int | None:
         """The part of `lag_records` that can be copied now, below any open transaction."""
-        return None if self.source is None or self.ends is None else max(self.ends.committed - self.source, 0)
+        return None if self.source is None or self.ends is None else max(self.ends.copyable - self.source, 0)
 
     def has(self, end: int) -> bool:
         """True if the copy is known to have everything that the source has below `end`."""
@@ -262,7 +265,7 @@ class CopyLane:
         """Records the ends of the source: it had acknowledged that much at `asked_at` or later."""
         self.ends, self.seen_at = ends, asked_at
         self.lag_tracker.saw(asked_at, ends.acknowledged, self.partition.source)
-        self.lags = self.partition.next_offset < ends.committed
+        self.lags = self.partition.next_offset < ends.copyable
 
     def status(self, now: float, now_ms: int) -> CopyStatus:
         """:param now_ms: wall-clock time."""
@@ -275,7 +278,7 @@ class CopyLane:
         if lag_ms is not None and unheard_s is not None:
             lag_ms += round(1000 * unheard_s)
         state: CopyState = "waiting" if self.trouble else "copying"
-        if refused := self.refused if ends is None or source < ends.committed else "":
+        if refused := self.refused if ends is None or source < ends.copyable else "":
             state = "stopped"
         left = None if ends is None else self.lag_tracker.bytes_of(max(ends.acknowledged - partition.next_offset, 0))
         return CopyStatus(
@@ -290,13 +293,14 @@ class CopyLane:
             self.bytes.total,
             unheard_s,
             self.source_start,
+            overtaken=partition.overtaken,
         )
 
     def _lag_ms(self, rpo_s: float | None) -> int | None:
         partition, ends = self.partition, self.ends
         if ends is not None and ends.acknowledged <= partition.source:
             return 0
-        if ends is not None and ends.committed <= partition.source:
+        if ends is not None and ends.copyable <= partition.source:
             return None if rpo_s is None else round(1000 * rpo_s)
         if partition.copied_ms >= 0 and self.newest_ms >= 0:
             return max(self.newest_ms - partition.copied_ms, partition.seen_ms - partition.copied_ms, 0)
