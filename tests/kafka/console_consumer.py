@@ -26,7 +26,7 @@ def console_consumer(
     config.write_text(
         f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={account.mechanism}\n"
         "sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required "
-        f'username="{account.user}" password="{account.password}";\n'
+        f'username="{account.username}" password="{account.password}";\n'
     )
     java = find_java()
     jars = kafka_jars(CLIENT_VERSION, java, lambda _: None)
@@ -47,7 +47,9 @@ def console_consumer(
     found: dict[int, str] = {}
     for line in done.stdout.splitlines():
         fields = line.split("\t")
-        (offset,) = (field for field in fields if field.startswith("Offset:"))
+        offset = next((field for field in fields if field.startswith("Offset:")), "")
+        if not offset:  # the tool logs the end of its patience
+            continue
         found[int(offset.removeprefix("Offset:"))] = "\t".join(field for field in fields if field != offset)
     assert f"Processed a total of {len(found)} messages" in done.stderr, done.stderr[-2000:]
     return found

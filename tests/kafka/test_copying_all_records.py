@@ -172,7 +172,7 @@ def test_a_copy_has_each_record_of_an_uncommitted_console_consumer_once_although
     copy = way.copy_of(name)
     clusters: list[Cluster] = [way.source.cluster, way.target.cluster]
     (source, target) = ((cluster.name, cluster.bootstrap) for cluster in clusters)
-    order = Order(source, target, (account.mechanism, account.user, account.password), [copy], ALL)
+    order = Order(source, target, (account.mechanism, account.username, account.password), [copy], ALL)
     # When it is copied by one copier after the other, each killed in the middle of its work
     with writing(way.here, name):
         for life in range(5):

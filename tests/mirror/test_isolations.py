@@ -19,6 +19,7 @@ from ha_core.model.isolation import Isolation
 from ha_core.wire.copied_batch import CONTROL, TRANSACTIONAL
 from ha_core.wire.records import batches
 from tests.mirror.batches import Target, marker, records
+from tests.mirror.fetched_transactions import FROM_3_9_2, FROM_4_3_1, HIGH_WATERMARK, LAST_STABLE, VALUES, Fetched
 from tests.mirror.lives import Copier, SourceAnswer, World
 from tests.mirror.logs import Held
 
@@ -153,6 +154,29 @@ def test_a_copy_has_the_records_of_its_isolation_at_the_offsets_of_its_map(
     # And a successor recovers the same state from the copy
     recovered = recover(START, target.intents, DataEnd(copy.target))
     assert recovered == copy.progress
+
+
+@pytest.mark.parametrize("fetched", [FROM_3_9_2, FROM_4_3_1], ids=["3.9.2", "4.3.1"])
+@pytest.mark.parametrize(
+    ("isolation", "runs", "hidden"),
+    [
+        (Isolation.COMMITTED, (Run(0, 0, 1), Run(3, 1, 3), Run(8, 4, 1)), {1, 2, 10, 11, 12}),
+        (Isolation.UNCOMMITTED, (Run(0, 0, 6), Run(8, 6, 1), Run(10, 7, 3)), set[int]()),
+    ],
+    ids=["committed records", "all records"],
+)
+def test_answers_of_real_brokers_are_copied_as_their_isolation_says(
+    fetched: Fetched, isolation: Isolation, runs: tuple[Run, ...], hidden: set[int]
+) -> None:
+    copy, target = PartitionCopy(START), Target(START.writer)
+    if isolation is Isolation.COMMITTED:
+        target.copy_all(copy, fetched.records[: fetched.committed_bytes], fetched.aborted)
+    else:
+        target.copy_all(copy, fetched.records)
+    assert copy.progress.runs == runs
+    assert copy.next_offset == isolation.end(LAST_STABLE, HIGH_WATERMARK)
+    values = [record.value for _, record in target.log]
+    assert values == [value for offset, value in enumerate(VALUES) if value is not None and offset not in hidden]
 
 
 @ISOLATIONS
