@@ -14,6 +14,7 @@ from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.mirror_client.copy_notes import COPIES_LOG
 from ha_core.model import Run
+from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ _STOP_S = 30.0
 @dataclass
 class Copier:
     """
+    :ivar isolation: the records to copy.
+    :ivar retakes: whether to take partitions back that another worker took over, if they are this worker's again.
     :ivar still_ours: whether a share of the flow still belongs to this worker, read afresh.
     """
 
@@ -35,6 +38,7 @@ class Copier:
     target: Admin
     still_ours: Callable[[int], bool]
     retakes: bool
+    isolation: Isolation = Isolation.COMMITTED
     clock: Callable[[], float] = time.monotonic
     copies: Mapping[CopyId, CopyPartition] = field(default_factory=dict)
     by_source: Mapping[Partition, CopyPartition] = field(default_factory=dict)
@@ -44,7 +48,14 @@ class Copier:
 
     def __post_init__(self) -> None:
         self._lost_at: dict[CopyId, float] = {}
-        self._copying = Copying(self.source, self.target, still_ours=self._still_ours, work=self.work)
+        self._copying = Copying(
+            self.source,
+            self.target,
+            still_ours=self._still_ours,
+            work=self.work,
+            isolation=self.isolation,
+            passes_overtaken=True,
+        )
         self._thread = threading.Thread(target=self._run, name=f"{self.name} copies", daemon=True)
         self._thread.start()
 

@@ -22,12 +22,14 @@ from ha_core.mirror_maker.continuing import EarlierGenerations
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
 from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
+from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
+from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
@@ -47,6 +49,7 @@ class FlowParts:
     syncs: OffsetSyncs | None
     groups: GroupOffsets | None
     duties: tuple[Duty, ...]
+    looked: FirstLook
     plan: RemotePlan = NOTHING
 
 
@@ -114,13 +117,18 @@ class RunningFlow:
             self._admin(flow.target),
             lambda share: self._membership.still_ours(self.key, share),
             retakes=not self._membership.alone,
+            isolation=flow.isolation,
         )
         topics = RemoteTopics(flow, source, target, self.leads)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
+        looked: FirstLook = {}
+        if flow.begins_at == "latest":
+            settings = self._clusters.librdkafka(flow.target)
+            looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         syncs = self._syncs(copier, to_target)
         groups = self._groups(copier, to_target)
         duties = tuple(self._duties(copier, topics, syncs, groups, to_target))
-        self.parts = FlowParts(copier, topics, syncs, groups, duties)
+        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:
             duty.start(flow.name)
@@ -162,7 +170,10 @@ class RunningFlow:
         for one in set(plan.skipped) - set(self.parts.plan.skipped):
             log.info("%s: topic %s is not copied: %s", self.flow.name, one.topic, one.reason)
         self.parts.plan = plan
-        self.parts.copier.follow(plan.copies, self._membership.shares(self.key))
+        begins: dict[Partition, int] = {}
+        if self.flow.begins_at == "latest":
+            begins = starts(self.flow, self.parts.looked, {copy.topic: copy.partitions for copy in plan.copies})
+        self.parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
 
     def _continue(self) -> None:
         assert self.parts is not None

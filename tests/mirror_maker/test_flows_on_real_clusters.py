@@ -151,6 +151,29 @@ def test_a_topic_that_others_wrote_is_left_alone(running: FlowProcess, east: str
     assert running.process.poll() is None
 
 
+def test_from_now_on_copies_what_is_written_after_the_first_start(east: str, west: str, tmp_path: Path) -> None:
+    create_topic(east, "now.old", 1)
+    produce(east, "now.old", [b"before"])
+    properties = {
+        "east->west.enabled": "true",
+        "east->west.topics": "now.*",
+        "consumer.auto.offset.reset": "latest",
+        "replication.policy.separator": "_",
+        "emit.heartbeats.enabled": "false",
+    }
+    file = write_flows(tmp_path, {"east": east, "west": west}, properties, "now")
+    with flows(file) as process:
+        until(lambda: count(west, "east_now.old") > 0, why=process.text)
+        process.kill()
+    produce(east, "now.old", [b"while no worker ran"])
+    create_topic(east, "now.new", 1)
+    produce(east, "now.new", [b"of a topic that is new"])
+    with flows(file) as process:
+        until(lambda: len(records(west, "east_now.old")) > 0 and count(west, "east_now.new") > 1, why=process.text)
+        assert [record.value for record in records(west, "east_now.old")] == [b"while no worker ran"]
+        assert records(west, "east_now.new") == records(east, "now.new")
+
+
 def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:
     second = FlowProcess(file)
     assert second.process.wait(60) != 0

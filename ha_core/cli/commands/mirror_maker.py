@@ -19,7 +19,7 @@ from ha_core.flows.errors import FlowError
 from ha_core.flows.properties import read, resolve
 from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
-from ha_core.mirror_maker.membership import OnlyWorker, FlowMembership, SharingWorker
+from ha_core.mirror_maker.membership import FlowMembership, OnlyWorker, SharingWorker
 from ha_core.mirror_maker.worker import Worker
 from ha_core.model import FlowWorker
 from ha_core.model.shown import ShownFormatter
