@@ -42,6 +42,9 @@ def main(arguments: list[str]) -> int:
         if options.job == "mirror":
             _mirror(options)
             return 0
+        if options.job == "flows":
+            _flows(options)
+            return 0
         outcome = _run(options)
     except (InputError, SecurityProfileError, UnreadableDocumentError) as error:
         return _failed(options, error, EXIT_UNUSABLE, REFUSED)
@@ -89,6 +92,24 @@ def _mirror(options: argparse.Namespace) -> None:
         options.sync_every_s,
         max_bytes_s=options.max_bytes_s,
         metrics_at=(options.metrics_host, options.metrics_port) if options.metrics_port else None,
+    )
+
+
+def _flows(options: argparse.Namespace) -> None:
+    from spark_jobs import flows
+    from spark_jobs.inputs import InputError
+
+    if options.remote and options.tasks is None:
+        raise InputError(f"{options.remote} does not say how many tasks it runs at once. Give --tasks.")
+    flows.run(
+        options.file,
+        options.clusters,
+        options.tasks,
+        options.zookeeper,
+        options.root,
+        options.session_timeout_s,
+        options.remote,
+        options.like_3_9,
     )
 
 
@@ -152,14 +173,15 @@ def _parser() -> argparse.ArgumentParser:
     aging = jobs.add_parser("aging", help="find origins of moved partitions that are no longer needed")
     verify = jobs.add_parser("verify", help="compare mirrors with their sources")
     mirror = jobs.add_parser("mirror", help="keep the copies of topics in other clusters up to date, until SIGTERM")
-    for job in (facts, offsets, aging, verify, mirror):
+    flows = jobs.add_parser("flows", help="run the flows of a MirrorMaker 2 configuration, until SIGTERM")
+    for job in (facts, offsets, aging, verify, mirror, flows):
         where = job.add_mutually_exclusive_group()
         where.add_argument("--zookeeper", default=os.environ.get("SWITCHYARD_ZOOKEEPER", "127.0.0.1:2181"))
         job.add_argument("--root", default=os.environ.get("SWITCHYARD_ROOT", "/switchyard"))
-        job.add_argument("--timeout-s", type=_seconds, default=10.0, help="timeout of a request to a cluster")
         job.add_argument("--remote", metavar="sc://HOST:PORT", help="address of a Spark Connect server")
-        if job is mirror:
+        if job in (mirror, flows):
             continue
+        job.add_argument("--timeout-s", type=_seconds, default=10.0, help="timeout of a request to a cluster")
         where.add_argument("--clusters", type=Path, metavar="FILE", help="JSON file to use instead of ZooKeeper")
         job.add_argument("--parallel", type=_positive, default=4, help="number of tasks, and of connections per broker")
         job.add_argument("--summary", type=Path, metavar="FILE", help="file for the JSON summary (default: stdout)")
@@ -189,20 +211,29 @@ def _parser() -> argparse.ArgumentParser:
     verify.add_argument("--seed", type=_seed, default="", help="seed of the sample (default: random)")
     verify.add_argument("--range-records", type=_positive, default=200_000, help="source offsets per range")
     every = "pause between reads of committed offsets"
+    mirror.add_argument("--timeout-s", type=_seconds, default=10.0, help="timeout of a request to a cluster")
     mirror.add_argument("--sync-every-s", type=_seconds, default=5.0, help=every)
     of_all = "limit of all mirrors together, split by partitions (default: none)"
     mirror.add_argument("--max-bytes-s", type=_positive, metavar="N", help=of_all)
     mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="port for Prometheus (default: none)")
     mirror.add_argument("--metrics-host", default="127.0.0.1", help="address on which that port listens")
-    mirror.add_argument(
-        "--tasks", type=_positive, metavar="N", help="maximum number of tasks (default: as many as Spark runs at once)"
-    )
-    mirror.add_argument(
-        "--session-timeout-s",
-        type=_seconds,
-        default=6.0,
-        help="time after which another task takes over from a dead one",
-    )
+    flows.add_argument("file", type=Path, metavar="FILE", help="mm2.properties, unchanged")
+    near = "only flows into these clusters: those that are near Spark"
+    flows.add_argument("--clusters", nargs="+", default=[], metavar="CLUSTER", help=near)
+    flows.add_argument("--like-3.9", dest="like_3_9", action="store_true", help="use Kafka 3.9's defaults")
+    for job in (mirror, flows):
+        job.add_argument(
+            "--tasks",
+            type=_positive,
+            metavar="N",
+            help="maximum number of tasks (default: as many as Spark runs at once)",
+        )
+        job.add_argument(
+            "--session-timeout-s",
+            type=_seconds,
+            default=6.0,
+            help="time after which another task takes over from a dead one",
+        )
     return parser
 
 

@@ -93,7 +93,11 @@ RULES = (
         None,
     ),
     # The job and the operators' commands both keep a mirror's settings, partitions, ACLs and commits equal.
-    Rule("spark_jobs", (*_BELOW_JOBS, "ha_core.metrics", "ha_core.operations.copies.syncing"), None),
+    Rule(
+        "spark_jobs",
+        (*_BELOW_JOBS, "ha_core.flows", "ha_core.mirror_maker", "ha_core.metrics", "ha_core.operations.copies.syncing"),
+        None,
+    ),
     Rule(
         "gateway",
         (

@@ -3,12 +3,10 @@
 import logging
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, NamedTuple
-
-from pyspark.sql import SparkSession
+from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.security import load_profiles
@@ -16,15 +14,14 @@ from ha_core.metrics.http import HttpServer
 from ha_core.model.shown import ShownFormatter
 from ha_core.store.zookeeper import connect
 from spark_jobs.broker_queries import Reach
-from spark_jobs.driver_watchdog import DriverWatchdog
 from spark_jobs.inputs import InputError
+from spark_jobs.long_tasks import counting, run_task, tags_of
 from spark_jobs.mirror.counts import PartitionCounts
 from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.metrics import MirrorMetrics
 from spark_jobs.mirror.syncing import EVERY_S, Syncing
 from spark_jobs.mirror.task import Slot, TaskEnded, TaskSettings
-from spark_jobs.mirror.task import run as run_task
-from spark_jobs.rows import frame_of, from_batches, map_rows
+from spark_jobs.mirror.task import run as run_slot
 from spark_jobs.session import SparkConnectError, listens, naming, open_session
 
 log = logging.getLogger(__name__)
@@ -106,9 +103,9 @@ def _session(settings: TaskSettings, tasks: int | None, remote: str | None) -> I
         def cancel(job: str, slot: int) -> None:
             if remote and not listens(remote):
                 raise SparkConnectError(remote, "does not answer any more")  # its client would retry for a while
-            _tags(spark).cancel(_tag(job, slot))
+            tags_of(spark).cancel(_tag(job, slot))
 
-        with _counting(spark, tasks, remote) as slots:
+        with counting(spark, tasks, remote) as slots:
             yield Spark(run, slots, cancel)
 
 
@@ -116,53 +113,7 @@ def _tag(job: str, slot: int) -> str:
     return f"mirror-{job}-{slot}"
 
 
-class _Tags(NamedTuple):
-    """Tags Spark jobs, so that any thread can cancel them.
-
-    If Spark runs in this process, a session's own tags belong to a thread: `interruptTag` from another thread silently
-    finds nothing. There the context's tags are used, which Spark Connect lacks.
-    """
-
-    clear: Callable[[], object]
-    add: Callable[[str], object]
-    cancel: Callable[[str], object]
-
-
-def _tags(spark: Any) -> _Tags:
-    if not isinstance(spark, SparkSession):
-        return _Tags(spark.clearTags, spark.addTag, spark.interruptTag)
-    context = spark.sparkContext
-    return _Tags(context.clearJobTags, context.addJobTag, context.cancelJobsWithTag)
-
-
 def _on_spark(spark: Any, settings: TaskSettings, job: str, slot: int) -> str:
     """A Spark job of one task, until it ends."""
-    tags = _tags(spark)
-    tags.clear()
-    tags.add(_tag(job, slot))  # of this thread
-    rows = frame_of(spark, Slot, [Slot(slot)]).coalesce(1)
-    answers = map_rows(rows, partial(run_task, settings._replace(job=job)), Slot, TaskEnded)
-    ended = list(from_batches(TaskEnded, answers.toArrow().to_batches()))
+    ended = run_task(spark, _tag(job, slot), partial(run_slot, settings._replace(job=job)), Slot(slot), TaskEnded)
     return ", ".join(one.why for one in ended)
-
-
-@contextmanager
-def _counting(spark: Any, tasks: int | None, remote: str | None) -> Iterator[Callable[[], int]]:
-    """The given number of tasks, else as many as Spark runs at once, which grows as executors come.
-
-    A Spark that has ended or hangs is an error here, and ends the job: nothing can be started there any more.
-    """
-    if remote:
-        assert tasks is not None
-        yield lambda: tasks
-        return
-    pulse = DriverWatchdog(lambda: max(int(spark.sparkContext.defaultParallelism), 1))
-
-    def slots() -> int:
-        runs = pulse.answer()  # called even if `tasks` is given, to check that Spark is alive
-        return runs if tasks is None else tasks
-
-    try:
-        yield slots
-    finally:
-        pulse.stop()

@@ -14,11 +14,10 @@ from typing import Annotated
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
-from ha_core.flows.configuration import Configuration, configuration
 from ha_core.flows.errors import FlowError
-from ha_core.flows.properties import read, resolve
 from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.mirror_maker.membership import FlowMembership, OnlyWorker, SharingWorker
 from ha_core.mirror_maker.worker import Worker
 from ha_core.model import FlowWorker
@@ -26,23 +25,6 @@ from ha_core.model.shown import ShownFormatter
 
 log = logging.getLogger(__name__)
 File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
-
-
-class FlowsFile:
-    """The configuration of a file, read anew when one of the bytes that it comes from has changed."""
-
-    def __init__(self, path: Path, like_3_9: bool) -> None:
-        self._path, self._like_3_9 = path, like_3_9
-        self._resolved: object = None
-        self._found: Configuration | None = None
-
-    def read(self) -> Configuration:
-        """:raises FlowError: it cannot be used."""
-        resolved = resolve(read(self._path), str(self._path), os.environ)
-        if self._found is None or resolved != self._resolved:
-            found = configuration(resolved, str(self._path), like_3_9=self._like_3_9)
-            self._resolved, self._found = resolved, found
-        return self._found
 
 
 @command("mirror-maker", "Run the flows of a MirrorMaker 2 configuration until it is stopped.")
