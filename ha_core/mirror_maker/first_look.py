@@ -94,8 +94,8 @@ def _decoded(value: bytes) -> FirstLook:
 def _read(settings: Mapping[str, Any], key: bytes) -> FirstLook | None:
     """None: the flow has not looked yet.
 
-    Of several records the first one counts: two workers that looked at once have both written, and one may have begun
-    by it. Compaction keeps the last one only, long after both have read the first.
+    The first of several records counts: two workers that looked at once have both written, and one may have begun by
+    it. Compaction keeps the last one only, long after both have read the first.
     """
     fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer({"group.id": "switchyard-first-looks", "log_level": 3} | dict(settings) | fixed)

@@ -17,7 +17,7 @@ class FlowsFile:
         self._found: Configuration | None = None
 
     def read(self) -> Configuration:
-        """The same object until something has changed.
+        """The configuration as it is now: one object until something changes.
 
         :raises FlowError: it cannot be used.
         """

@@ -1,9 +1,11 @@
 """Workers of MirrorMaker 2's flows as processes, and what a cluster's topics hold."""
 
+import json
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -151,6 +153,25 @@ def count(bootstrap: str, topic: str, partition: int = 0) -> int:
         return 0
     finally:
         consumer.close()
+
+
+def shown(zookeeper: str) -> list[dict[str, object]]:
+    command = [PROGRAM, "flows", "status", "--json", "--zookeeper", zookeeper]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = json.loads(done.stdout)
+    assert isinstance(document, list)
+    return document
+
+
+def copying(zookeeper: str) -> Counter[str]:
+    """Worker → number of partitions that it copies."""
+    found: Counter[str] = Counter()
+    for entry in shown(zookeeper):
+        partitions = entry["partitions"]
+        assert isinstance(partitions, dict)
+        found[str(entry["worker"])] += partitions.get("copying", 0)
+    return found
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 import pytest
 
 from stack.harness import Stack
-from tests.kit.flows import count, produce, records, until, write_flows
+from tests.kit.flows import copying, count, produce, records, until, write_flows
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
-from tests.mirror_maker.test_workers_that_share_flows import copying
 
 pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(400)]
 PARTITIONS = 6
@@ -34,7 +33,12 @@ def test_tasks_share_the_flows_and_follow_the_file(stack: Stack, tmp_path: Path)
     try:
         for partition in range(PARTITIONS):
             produce(east, "orders", (b"%d" % at for at in range(100)), partition)
-        until(lambda: len(copying(stack)) == 2 and copying(stack).total() == PARTITIONS, 120, log.read_text)
+        until(lambda: len(copying(stack.zookeeper)) == 2, 120, log.read_text)
+        until(lambda: copying(stack.zookeeper).total() == PARTITIONS, 60, log.read_text)
+            lambda: len(copying(stack.zookeeper)) == 2 and copying(stack.zookeeper).total() == PARTITIONS,
+            120,
+            log.read_text,
+        )
         until(lambda: all(count(west, "east.orders", each) > 100 for each in range(PARTITIONS)), 60, log.read_text)
         write_flows(tmp_path, clusters, one | {"east->west.topics": "orders, payments"})
         produce(east, "payments", [b"paid"])

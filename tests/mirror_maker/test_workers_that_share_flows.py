@@ -1,14 +1,11 @@
 """Several workers of one file share its flows by ZooKeeper; one that dies is replaced."""
 
-import json
-import subprocess
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from stack.harness import Stack
-from tests.kit.flows import PROGRAM, FlowProcess, count, produce, records, until, write_flows
+from tests.kit.flows import FlowProcess, copying, count, produce, records, until, write_flows
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -16,25 +13,6 @@ pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 PARTITIONS = 12
 
 stack = own_stack(scope="module", gateways=0)
-
-
-def shown(stack: Stack) -> list[dict[str, object]]:
-    command = [PROGRAM, "flows", "status", "--json", "--zookeeper", stack.zookeeper]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-    assert done.returncode == 0, done.stdout + done.stderr
-    document = json.loads(done.stdout)
-    assert isinstance(document, list)
-    return document
-
-
-def copying(stack: Stack) -> Counter[str]:
-    """Worker → number of partitions that it copies."""
-    found: Counter[str] = Counter()
-    for entry in shown(stack):
-        partitions = entry["partitions"]
-        assert isinstance(partitions, dict)
-        found[str(entry["worker"])] += partitions.get("copying", 0)
-    return found
 
 
 def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: Stack, tmp_path: Path) -> None:
@@ -53,13 +31,13 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
 
     try:
         wrote(1)
-        until(lambda: len(copying(stack)) == 2 and copying(stack).total() == PARTITIONS, 60, both)
-        assert min(copying(stack).values()) > 0
+        until(lambda: len(copying(stack.zookeeper)) == 2 and copying(stack.zookeeper).total() == PARTITIONS, 60, both)
+        assert min(copying(stack.zookeeper).values()) > 0
         first.kill()
         wrote(2)
         until(lambda: all(count(west, "east.orders", one) > 200 for one in range(PARTITIONS)), 60, both)
         first = FlowProcess(file, options)
-        until(lambda: len(copying(stack)) == 2 and copying(stack).total() == PARTITIONS, 60, both)
+        until(lambda: len(copying(stack.zookeeper)) == 2 and copying(stack.zookeeper).total() == PARTITIONS, 60, both)
         wrote(3)
         until(lambda: all(count(west, "east.orders", one) > 300 for one in range(PARTITIONS)), 60, both)
         for partition in range(PARTITIONS):
