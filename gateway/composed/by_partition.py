@@ -195,19 +195,20 @@ class LogAnswer(NamedTuple):
 _ABSENT, _AWAY = LogAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE)
 
 T = TypeVar("T")
-Inquiry = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
+LogSearch = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
+"""Yields LIST_OFFSETS queries of one partition's logs, is resumed with their answers, and returns its finding."""
 
 
-def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K, T]]:
-    """Runs the inquiries to their ends; all queries that are open at one time are asked together."""
+def rounds(context: Context, searches: Mapping[K, LogSearch[T]]) -> Asking[dict[K, T]]:
+    """Runs the searches to their ends; all queries that are open at one time are asked together."""
     results: dict[K, T] = {}
-    waiting = dict(inquiries)
+    waiting = dict(searches)
     found: Any = None  # starts a generator
     while waiting:
         queries: dict[Query, None] = {}
-        for key, inquiry in tuple(waiting.items()):
+        for key, search in tuple(waiting.items()):
             try:
-                queries |= dict.fromkeys(inquiry.send(found))
+                queries |= dict.fromkeys(search.send(found))
             except StopIteration as stop:
                 results[key] = stop.value
                 del waiting[key]

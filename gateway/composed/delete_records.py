@@ -11,7 +11,7 @@ from typing import NamedTuple
 from gateway.composed import places
 from gateway.composed.ask import Asking, Message, grouped
 from gateway.composed.by_partition import (
-    Inquiry,
+    LogSearch,
     NamedPartition,
     Outcomes,
     Query,
@@ -87,7 +87,7 @@ def _refused(error: int) -> _Plan:
     return _Plan({}, None, -1, error)
 
 
-def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
+def _plan(context: Context, key: Partition, offset: int) -> LogSearch[_Plan]:
     extents = places.extents(context, *key)
     document = places.document(context, key[0])
     # While a cut lies ahead, it is not decided which cluster has to delete which records: the client has to retry.

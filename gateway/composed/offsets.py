@@ -11,8 +11,8 @@ from gateway.composed.ask import Message
 from gateway.composed.by_partition import (
     LIST_OFFSETS,
     READ_UNCOMMITTED,
-    Inquiry,
     LogAnswer,
+    LogSearch,
     NamedPartition,
     Query,
     RequestShape,
@@ -41,8 +41,8 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
     by_leaders = yield from to_leaders(context, LIST_OFFSETS, others, wanted, more)
     outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
-    inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
-    for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
+    searches = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
+    for key, (error, timestamp, offset) in (yield from rounds(context, searches)).items():
         outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
     outcomes |= {key: LIST_OFFSETS.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
     return {"topics": LIST_OFFSETS.topics(wanted, outcomes)}
@@ -87,7 +87,7 @@ _Logs = Sequence[tuple[Extent, ClusterPartition]]
 
 def _client_offset(
     context: Context, key: Partition, timestamp: int, isolation: int, reads: bool = True
-) -> Inquiry[LogAnswer]:
+) -> LogSearch[LogAnswer]:
     """LIST_OFFSETS for `timestamp`: a time in ms, or one of the negative constants.
 
     :param reads: True if the log ends for the client at the end of the copy that it reads.
@@ -114,22 +114,22 @@ def _client_offset(
     return _of_partition(context, key, found)
 
 
-def _of_partition(context: Context, key: Partition, found: Inquiry[LogAnswer]) -> Inquiry[LogAnswer]:
+def _of_partition(context: Context, key: Partition, found: LogSearch[LogAnswer]) -> LogSearch[LogAnswer]:
     answer = yield from found
     return LogAnswer(failed(context, key, answer.error)) if answer.error else answer
 
 
-def _known(answer: LogAnswer) -> Inquiry[LogAnswer]:
+def _known(answer: LogAnswer) -> LogSearch[LogAnswer]:
     return answer
     yield ()
 
 
-def _each(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
+def _each(logs: _Logs, timestamp: int, isolation: int) -> LogSearch[list[tuple[Extent, LogAnswer]]]:
     found = yield tuple(Query(replica, timestamp, isolation) for _, replica in logs)
     return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in logs]
 
 
-def _latest(logs: _Logs, isolation: int) -> Inquiry[LogAnswer]:
+def _latest(logs: _Logs, isolation: int) -> LogSearch[LogAnswer]:
     """The end of the last extent; of two, the origin's until its log has reached the cut, the target's from then on."""
     for extent, log_end in (yield from _each(logs, LATEST, isolation)):
         if log_end.error:
@@ -141,7 +141,7 @@ def _latest(logs: _Logs, isolation: int) -> Inquiry[LogAnswer]:
     return latest
 
 
-def _earliest(logs: _Logs, ahead: bool) -> Inquiry[LogAnswer]:
+def _earliest(logs: _Logs, ahead: bool) -> LogSearch[LogAnswer]:
     closed, (extent, open_replica) = logs[:-1], logs[-1]
     found = yield (*(Query(r, EARLIEST) for _, r in logs), *(Query(r, LATEST) for _, r in closed))
     for older, replica in closed:
@@ -156,7 +156,7 @@ def _earliest(logs: _Logs, ahead: bool) -> Inquiry[LogAnswer]:
     return start if start.error else LogAnswer(0, -1, extent.clip(start.offset))
 
 
-def _at_time(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
+def _at_time(logs: _Logs, timestamp: int, isolation: int) -> LogSearch[LogAnswer]:
     for extent, answer in (yield from _each(logs, timestamp, isolation)):
         if answer.error:
             return answer
@@ -168,7 +168,7 @@ def _at_time(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
     return _NOTHING
 
 
-def _largest_timestamp(logs: _Logs) -> Inquiry[LogAnswer]:
+def _largest_timestamp(logs: _Logs) -> LogSearch[LogAnswer]:
     best = _NOTHING
     for extent, answer in (yield from _each(logs, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:

@@ -32,13 +32,13 @@ from gateway.process.composing import Composer, Errands
 from gateway.process.deleted_records import DeletedRecordsWriter
 from gateway.process.deleting_moved import DeletingMoved
 from gateway.process.drains import Drains
-from gateway.process.inquiries import Inquiries
 from gateway.process.known_accounts import authentication, known_accounts
 from gateway.process.last_known_topics import recall
 from gateway.process.login_verification import LoginVerification
 from gateway.process.membership import Membership
 from gateway.process.peers import addresses
 from gateway.process.producer_ids import ProducerIds
+from gateway.process.shared_state_queries import SharedStateQueries
 from gateway.process.sockets.clients import Clients
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived
@@ -171,7 +171,7 @@ class Gateway:
             host=config.listen.advertised_host,
         )
         transactions = Holders()
-        self.inquiries = Inquiries(
+        self.shared_state_queries = SharedStateQueries(
             self.upstream, self.writer_epochs, self.duplicate_offsets, transactions, lambda: self.snapshot.view
         )
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
@@ -525,7 +525,7 @@ class Gateway:
             case LookUpTopic(cluster, topic):
                 self.upstream.look_up_soon(cluster, topic)
             case _:
-                self.inquiries.ask(wish)
+                self.shared_state_queries.ask(wish)
 
     def _audit(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
         address = connection.session.context.address

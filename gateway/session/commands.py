@@ -216,8 +216,8 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Inquiry = Inquire | LookUp | LookFor | LookAfter
-"""Questions to clusters about state that all sessions share."""
+SharedStateQuery = Inquire | LookUp | LookFor | LookAfter
+"""Queries to clusters, whose answers update state that all sessions of the gateway share."""
 Wish = (
     Compose
     | OffloadWork
@@ -230,7 +230,7 @@ Wish = (
     | Refresh
     | FindLeaders
     | LookUpTopic
-    | Inquiry
+    | SharedStateQuery
 )
 """Commands for the gateway around a connection; the connection executes all others itself."""
 Command = ToClient | ToUpstream | ShutUpstream | Drop | Wake | Close | Wish

@@ -1,4 +1,4 @@
-"""Sessions' questions to clusters whose answers all sessions of the gateway share."""
+"""Queries of sessions to clusters, whose answers update state that all sessions of the gateway share."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from typing import Any
 from gateway.composed.ask import ClusterUnavailableError, Coordinator, Message, OneBroker
 from gateway.composed.duplicate_lookup import recall
 from gateway.runtime import clock
-from gateway.session.commands import Inquire, Inquiry, LookAfter, LookFor, LookUp
+from gateway.session.commands import Inquire, LookAfter, LookFor, LookUp, SharedStateQuery
 from gateway.session.open_transactions import Holders, learn, learn_begun
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.writer_epochs import WriterEpochs
@@ -27,21 +27,21 @@ LOOK_FOR_EVERY_S = 0.5
 """Clients repeat their request meanwhile."""
 LOOK_AFTER_EVERY_S = 2.0
 MAX_AT_ONCE = 16
-"""Limit for each kind but inquiries; more are dropped, and asked again by the client's retry."""
+"""Limit for each kind but `Inquire`; more are dropped, and asked again by the client's retry."""
 
 
 @dataclass(frozen=True)
-class _InquiryKind:
+class _QueryKind:
     work: Callable[[Any], Coroutine[Any, Any, None]]
     every_s: float
-    """Least time between two equal questions."""
+    """Least time between two equal queries."""
     at_once: float
     """Most in flight. Each kind has its own places: a look-up without one waits seconds for its client's retry."""
-    under_way: dict[Inquiry, asyncio.Task[None]] = field(default_factory=dict)
+    under_way: dict[SharedStateQuery, asyncio.Task[None]] = field(default_factory=dict)
 
 
-class Inquiries:
-    """Carries them out, each no more often than is of use."""
+class SharedStateQueries:
+    """Carries out the queries, each no more often than is of use."""
 
     def __init__(
         self,
@@ -56,15 +56,15 @@ class Inquiries:
         self._duplicate_offsets = duplicate_offsets
         self._transactions = transactions
         self._view = view
-        self._kinds: dict[type[Inquiry], _InquiryKind] = {
-            Inquire: _InquiryKind(self._inquire, INQUIRE_EVERY_S, math.inf),
-            LookUp: _InquiryKind(self._look_up, 0.0, MAX_AT_ONCE),
-            LookFor: _InquiryKind(self._look_for, LOOK_FOR_EVERY_S, MAX_AT_ONCE),
-            LookAfter: _InquiryKind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
+        self._kinds: dict[type[SharedStateQuery], _QueryKind] = {
+            Inquire: _QueryKind(self._inquire, INQUIRE_EVERY_S, math.inf),
+            LookUp: _QueryKind(self._look_up, 0.0, MAX_AT_ONCE),
+            LookFor: _QueryKind(self._look_for, LOOK_FOR_EVERY_S, MAX_AT_ONCE),
+            LookAfter: _QueryKind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
         }
-        self._asked: dict[Inquiry, float] = {}
+        self._asked: dict[SharedStateQuery, float] = {}
 
-    def ask(self, command: Inquiry) -> None:
+    def ask(self, command: SharedStateQuery) -> None:
         kind = self._kinds[type(command)]
         if command in kind.under_way or len(kind.under_way) >= kind.at_once:
             return
@@ -77,7 +77,7 @@ class Inquiries:
             self._asked[command] = now
         kind.under_way[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
 
-    async def _work(self, kind: _InquiryKind, command: Inquiry) -> None:
+    async def _work(self, kind: _QueryKind, command: SharedStateQuery) -> None:
         try:
             await kind.work(command)
         except ClusterUnavailableError as error:
