@@ -53,10 +53,10 @@ from gateway.session.commands import (
     AwaitLease,
     BrokerLane,
     Cause,
+    CheckTopicExists,
     Compose,
     Delays,
     FindLeaders,
-    LookUpTopic,
     NotServed,
     OffloadWork,
     Refresh,
@@ -522,8 +522,8 @@ class Gateway:
                 self.upstream.refresh_soon()
             case FindLeaders(cluster, topics):
                 self.upstream.find_leaders_soon(cluster, topics)
-            case LookUpTopic(cluster, topic):
-                self.upstream.look_up_soon(cluster, topic)
+            case CheckTopicExists(cluster, topic):
+                self.upstream.check_exists_soon(cluster, topic)
             case _:
                 self.shared_state_queries.ask(wish)
 

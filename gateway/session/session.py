@@ -192,7 +192,9 @@ class Session(ConnectionState):
         self.context.now = now
         for scope in self.context.snapshot.fences.scopes.values():
             if scope.quiet and self.context.port.cluster is not None:
-                self.context.out += self.client.transactions.to_look_after(self.context.port.cluster, scope.quiet, now)
+                self.context.out += self.client.transactions.checks_for_ended(
+                    self.context.port.cluster, scope.quiet, now
+                )
         self.intake.hurry()
         return self._decided()
 

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gateway.session.commands import Inquire, LookUp
+from gateway.session.commands import FindDuplicateOffset, FindProducers
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.producer_order import Key, RefusedBatch
 from gateway.session.produce.writer_epochs import opens
@@ -168,7 +168,7 @@ class ProduceJudgement:
         held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
             if held is not None and duplicate_offsets.offset(held, now) is Missing.NOT_YET:
-                self.session.context.emit(LookUp(held))  # look it up while it waits
+                self.session.context.emit(FindDuplicateOffset(held))  # look it up while it waits
             return Refusal.ORDER
         if route.no_produce is not None or topic is None:
             self.fence = route.fence or self.fence
@@ -182,7 +182,7 @@ class ProduceJudgement:
             if held is not None:
                 offset = duplicate_offsets.offset(held, now)
                 if offset is Missing.NOT_YET:
-                    self.session.context.emit(LookUp(held))
+                    self.session.context.emit(FindDuplicateOffset(held))
                     return Refusal.LOOK_UP
                 if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
@@ -194,7 +194,7 @@ class ProduceJudgement:
             must_open = sequences is not None and sequences.terms.get(partition) == extent.writer_epoch
             if must_open and shared.writer_epochs.watched(key, extent.writer_epoch, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
-                    self.session.context.emit(Inquire(extent.cluster, text(name), partition))
+                    self.session.context.emit(FindProducers(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
                 self.openers[key] = (extent.writer_epoch, batch.producer_id)
             rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.writer_epoch))
