@@ -398,13 +398,13 @@ class Gateway:
     def _end_users(self, users: frozenset[str]) -> None:
         """Ends connections of users that the platform has deleted, or whose password keys are gone."""
         for connection in tuple(self.clients.open):
-            if connection.session.client.entry.user in users:
+            if connection.session.client.auth_state.user in users:
                 self._end_if_user_gone(connection)
 
     def _end_if_user_gone(self, connection: ClientConnection) -> None:
         accounts, who = (
             None if self.platform is None else self.platform.accounts,
-            connection.session.client.entry.logged_in,
+            connection.session.client.auth_state.logged_in,
         )
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")

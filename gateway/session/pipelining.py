@@ -33,7 +33,11 @@ def admit(session: ConnectionState, request: Request) -> bool:
     if produce and session.in_flight.only_produce:
         return True
     api = APIS.get(request.api_key)
-    if api is None or not api.min_version <= request.api_version <= api.max_version or not session.client.entry.entered:
+    if (
+        api is None
+        or not api.min_version <= request.api_version <= api.max_version
+        or not session.client.auth_state.may_request
+    ):
         return True  # it is not forwarded
     if not session.in_flight.has_come(Turn(api.effect, None)):
         turn = Turn(api.effect, _lane(session, request, api.route))

@@ -61,16 +61,16 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             intake.waits_for = AwaitingQuota.THROTTLED
             break
         handled += 1
-        entry = session.client.entry
-        if isinstance(entry, Verifying):
+        auth_state = session.client.auth_state
+        if isinstance(auth_state, Verifying):
             intake.waits_for = AwaitingIdentity.AWAITED
             break
-        if isinstance(entry, SaslInProgress) and entry.sasl.raw_tokens:
-            token_at, pos = pos, Login(session).raw_token(entry, buf, pos, end)
+        if isinstance(auth_state, SaslInProgress) and auth_state.sasl.raw_tokens:
+            token_at, pos = pos, Login(session).raw_token(auth_state, buf, pos, end)
             if pos == token_at:
                 break
             continue
-        max_bytes = limits.max_request_bytes if entry.entered else limits.max_login_bytes
+        max_bytes = limits.max_request_bytes if auth_state.may_request else limits.max_login_bytes
         size = frame_size(buf, pos, max_bytes, MIN_REQUEST_BYTES)
         frame_end = pos + 4 + size
         stop = min(end, frame_end)
@@ -91,7 +91,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if not context.life.connected or (header.api_key == ApiKey.PRODUCE and not pipelining.admit(session, request)):
             break
         low, high = context.snapshot.offered.get(header.api_key, _NONE)
-        streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
+        streams = header.api_key == ApiKey.PRODUCE and auth_state.may_request and low <= header.api_version <= high
         if not (streams and ProduceRequest(session, request).stream()):
             intake.reading = Beginning(bytearray(request.frame), 4 + size)
             intake.hold(stop - pos)
@@ -147,7 +147,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
         session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
-    if not session.client.entry.entered and key not in LOGIN_STEPS:
+    if not session.client.auth_state.may_request and key not in LOGIN_STEPS:
         offered = ", ".join(session.context.shared.authentication.mechanisms)
         why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
         session.intake.leave(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")

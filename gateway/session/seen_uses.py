@@ -91,5 +91,5 @@ class SeenUses:
     def _report(self, key: int, client_id: str | None, what: str, name: str, how: str) -> None:
         self._hashes[key] = None
         context, client = self._context, self._client
-        identity = context.snapshot.view.identify(client.entry.user, client_id)
+        identity = context.snapshot.view.identify(client.auth_state.user, client_id)
         context.emit(Saw(identity, what, name, how, client.software))

@@ -103,7 +103,7 @@ class Clients:
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._log_rate_limiter.lets(f"closed connections, cause={cause.value}", clock.now()):
-            user, port = connection.session.client.entry.user, connection.session.context.port
+            user, port = connection.session.client.auth_state.user, connection.session.context.port
             fields = (cause.value, user, connection.address, port, detail)
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
 
@@ -217,7 +217,7 @@ class Clients:
         connection = self._connect(client)
         self._from[network(client.host)] += 1
         self.open.add(connection)
-        if connection.session.client.entry.entered:
+        if connection.session.client.auth_state.may_request:
             self.entered(connection)
         else:
             self.logins.came(connection, clock.now())
