@@ -6,7 +6,7 @@ offset would make a consumer skip or repeat records.
 
 from collections.abc import Mapping, Sequence
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Message
 from gateway.composed.by_partition import (
     LIST_OFFSETS,
@@ -22,7 +22,7 @@ from gateway.composed.by_partition import (
     to_leaders,
 )
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.places import ClusterPartition
+from gateway.composed.lookups import ClusterPartition
 from ha_core.model import Extent
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -40,11 +40,11 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
     by_leaders = yield from to_leaders(context, LIST_OFFSETS, others, wanted, more)
-    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
+    outcomes = {key: outcome | lookups.NO_EPOCH for key, outcome in by_leaders.items()}
     searches = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
     for key, (error, timestamp, offset) in (yield from rounds(context, searches)).items():
-        outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
-    outcomes |= {key: LIST_OFFSETS.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
+        outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **lookups.NO_EPOCH)
+    outcomes |= {key: LIST_OFFSETS.result(key[1], code, **lookups.NO_EPOCH) for key, code in refused.items()}
     return {"topics": LIST_OFFSETS.topics(wanted, outcomes)}
 
 
@@ -94,15 +94,15 @@ def _client_offset(
     """
     logs = [
         (extent, ClusterPartition(extent.cluster, *key))
-        for extent in places.extents(context, *key)
+        for extent in lookups.extents(context, *key)
         if not extent.ignored
     ]
     # While the last cut lies ahead, the extent before it may still grow.
-    ahead = places.document(context, key[0]).crosses(key[1])
+    ahead = lookups.document(context, key[0]).crosses(key[1])
     if not logs:
         return _known(LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
-        if reads and (copy := places.read_copy(context, *key)) is not None:
+        if reads and (copy := lookups.read_copy(context, *key)) is not None:
             return _known(LogAnswer(0, -1, copy.end))
         found = _latest(logs[-2:] if ahead else logs[-1:], isolation)
     elif timestamp == EARLIEST:

@@ -279,11 +279,11 @@ class Gateway:
             self._listen(discovery.host, discovery.port, Port(direct=True))
             _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
 
-    def _listen(self, host: str, port: int, place: Port) -> None:
+    def _listen(self, host: str, number: int, port: Port) -> None:
         if self.config.worker_of:
-            self.clients.listeners.join(next(self._shared), place)
+            self.clients.listeners.join(next(self._shared), port)
         else:
-            self.clients.listeners.listen(host, port, place)
+            self.clients.listeners.listen(host, number, port)
 
     async def stop(self, told_to: bool = True) -> None:
         """Accepts nothing more from clients, answers requests in flight, then ends everything.
@@ -369,7 +369,7 @@ class Gateway:
             unreadable=frozenset(self.unreadable),
             fresh=True,
             fences=standing,
-            waits_in_place={},
+            still_read_here={},
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
@@ -470,7 +470,7 @@ class Gateway:
         self.members.report()
 
     def _connect(self, client: Arrived) -> ClientConnection:
-        session = Session(client.place, self.shared, self.snapshot, address(client.host))
+        session = Session(client.port, self.shared, self.snapshot, address(client.host))
         if client.user is not None:
             session.client.recognise(client.user)
         return ClientConnection(self, client.sock, session, client.host)

@@ -180,7 +180,7 @@ class Clients:
             overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
         return room
 
-    def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
+    def _arrived(self, sock: socket.socket, port: Port, host: str) -> None:
         shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
         if len(self.open) + shaking_hands >= self.max_connections:
             self._turn_away(sock, "max_connections", self.max_connections, host)
@@ -193,7 +193,7 @@ class Clients:
         while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= limit:
             self.lingering.end_oldest()
         self.accepted += 1
-        client = Arrived(sock, place, host)
+        client = Arrived(sock, port, host)
         if self.handshakes is None:
             self._admit(client)
         else:

@@ -112,7 +112,7 @@ def _like_produce(
     for decision in session.decisions.newest_first:
         template = decision.template
         if type(template) is ProduceTemplate and (match := template.match(buf, at, end, frame_end)) is not None:
-            topics, places = match
+            topics, spans = match
             break
     else:
         return None
@@ -127,7 +127,7 @@ def _like_produce(
     topic = decision.mapped.get(topics[0]) if len(topics) == 1 else None
     if topic is None:
         return None
-    change = topic.settles(buf, places, end, session.context.shared, order, now)
+    change = topic.settles(buf, spans, end, session.context.shared, order, now)
     return None if change is None else (decision, topics, None, change)
 
 

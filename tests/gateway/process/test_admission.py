@@ -77,8 +77,8 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
 async def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
     room, came = [3], list[socket.socket]()
 
-    def arrived(sock: socket.socket, place: Port, host: str) -> None:
-        assert (place, host) == (Port("east", 1), "127.0.0.1")
+    def arrived(sock: socket.socket, port: Port, host: str) -> None:
+        assert (port, host) == (Port("east", 1), "127.0.0.1")
         room[0] -= 1
         came.append(sock)
 
