@@ -29,7 +29,7 @@ from gateway.session.snapshot import Snapshot
 from gateway.session.throttling import Throttling
 from gateway.session.upstream import Upstream, Upstreams
 from ha_core.model import Topic, View
-from ha_core.wire import ApiKey, RemoteProtocolError, Route
+from ha_core.wire import ApiKey, Destination, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
@@ -190,7 +190,7 @@ class BrokerAnswers:
     def _asks_coordinator(self, pending: Passed) -> bool:
         """True if a top-level error in the answer can make the client look for its coordinator again."""
         api = pending.request.api
-        to_coordinator = api.route in (Route.GROUP, Route.TRANSACTION)
+        to_coordinator = api.destination in (Destination.GROUP, Destination.TRANSACTION)
         return self._context.life.connected and to_coordinator and api.error is not None and not api.error.topics
 
     # Reads from an old cluster do not wait for unresponsive brokers. A connection that is cut without a RST hangs until

@@ -19,7 +19,7 @@ from gateway.session.rights import Authorization
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import AwaitingQuota
 from gateway.session.transactions import Transactional
-from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
+from ha_core.wire import APIS, ApiKey, Destination, RemoteProtocolError, read_request_header
 from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
 
@@ -144,7 +144,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if key == ApiKey.API_VERSIONS:
         Login(session).api_versions(request)
         return
-    if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
+    if api is None or api.destination is Destination.HIDDEN or not api.min_version <= version <= api.max_version:
         session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
     if not session.client.auth_state.may_request and key not in LOGIN_STEPS:
@@ -165,7 +165,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if login_step is not None:
         login_step(Login(session), request)
         return
-    handler = HANDLERS.get(key) or _BY_ROUTE.get(api.route, ComposedRequest)
+    handler = HANDLERS.get(key) or _BY_DESTINATION.get(api.destination, ComposedRequest)
     try:
         handler(session, request).handle()
     except NeedsPreparingError:
@@ -174,7 +174,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:
     """Reason for the log. The client gets no answer, since none can be encoded in such a version."""
-    if api is not None and api.route is not Route.HIDDEN and version < api.min_version:
+    if api is not None and api.destination is not Destination.HIDDEN and version < api.min_version:
         return (
             f"{api.key.name} version {version} is older than {api.min_version}, the oldest that is served: the client "
             "is older than Kafka 0.11, or is configured to act as one that is"
@@ -235,10 +235,10 @@ HANDLERS: dict[int, type[RequestHandler]] = {
     ApiKey.FETCH: FetchRequest,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: NewerProtocolRequest,
 }
-_BY_ROUTE: dict[Route, type[RequestHandler]] = {
-    Route.GROUP: GroupRequest,
-    Route.TRANSACTION: Transactional,
-    Route.NODE: NodeRequest,
+_BY_DESTINATION: dict[Destination, type[RequestHandler]] = {
+    Destination.GROUP: GroupRequest,
+    Destination.TRANSACTION: Transactional,
+    Destination.NODE: NodeRequest,
 }
 
 
@@ -258,7 +258,7 @@ def _refuse_beyond_discovery(session: ConnectionState, request: Request) -> bool
         return False
     session.context.emit(NotServed(request.api_key))
     api = request.api
-    if api.route is Route.TOPIC:
+    if api.destination is Destination.TOPIC:
         return False
     refusal = Refusal.DISCOVERY_ONLY
     session.context.count_refused((refusal,))
