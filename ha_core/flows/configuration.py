@@ -5,51 +5,33 @@ to it, and win over the same key without an alias. A file with an error gives no
 once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.keys import (
-    CLIENT_KEYS_APPLIED,
     CLIENT_PREFIXES,
-    CLIENTS,
     FLOW_KEYS,
     RENAMED,
-    WORKER_PREFIXES,
     FlowKey,
     KeyUse,
 )
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
+from ha_core.flows.remarks import Remark, remarks
 from ha_core.flows.remote_topics import SettingsRule
 from ha_core.flows.starts import BeginsAt
 from ha_core.flows.topology import FlowRoute, check_cycles
 from ha_core.model.isolation import Isolation
 
 MAX_CLUSTERS = 100
-_OWN = ("clusters", "config.providers")
 _FLAGS = {"true": True, "false": False}
 _RESETS: Mapping[str, BeginsAt] = {"earliest": "earliest", "latest": "latest"}
 _ISOLATIONS = {"read_committed": Isolation.COMMITTED, "read_uncommitted": Isolation.UNCOMMITTED}
 T = TypeVar("T")
 Settings = Mapping[str, str]
-
-
-class Remark(NamedTuple):
-    """Something in the file that an operator should know.
-
-    :ivar line: of the file; 0: none in particular.
-    """
-
-    line: int
-    text: str
-    error: bool = False
-
-    @property
-    def place(self) -> str:
-        return f"line {self.line}: " if self.line else ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +147,7 @@ class _File:
         elif len(self._aliases) > MAX_CLUSTERS:
             self._error(0, f"`clusters` names {len(self._aliases)} clusters; at most {MAX_CLUSTERS} are possible")
         else:
-            self._remarks += self._unknown_keys()
+            self._remarks += remarks(self._properties, self._aliases)
         clusters = tuple(self._cluster(alias) for alias in self._aliases)
         flows: list[FlowConfig] = []
         heartbeats_only: list[FlowConfig] = []
@@ -237,56 +219,6 @@ class _File:
             found = self._properties.get(f"{alias}->{alias}.enabled")
             if found is not None and found.value.lower() == "true":
                 self._error(found.line, f"{alias}->{alias} has one cluster on both sides; remove it")
-
-    def _unknown_keys(self) -> Iterator[Remark]:
-        for key, found in self._properties.items():
-            yield from self._about(key, found)
-
-    def _about(self, key: str, found: Property) -> Iterator[Remark]:
-        if key.startswith(_OWN):
-            return
-        if "->" in key:
-            flow, _, rest = key.partition(".")
-            source, _, target = flow.partition("->")
-            unknown = [alias for alias in (source, target) if alias not in self._aliases]
-            if unknown:
-                known = ", ".join(self._aliases)
-                text = f"{key} names the cluster {unknown[0]!r}, which `clusters` does not have ({known})"
-                yield Remark(found.line, text, error=True)
-                return
-            yield from self._about_flow_key(key, rest.removeprefix("source.").removeprefix("target."), found)
-            return
-        alias = next((one for one in self._aliases if key.startswith(f"{one}.")), None)
-        if alias is None:
-            yield from self._about_flow_key(key, key, found)
-            return
-        rest = key.removeprefix(f"{alias}.")
-        if rest in FLOW_KEYS or rest in RENAMED:
-            yield Remark(
-                found.line, f"{key} has no effect, as in MirrorMaker 2: write it for a flow, {alias}->….{rest}"
-            )
-        else:
-            yield from self._about_client_key(key, rest, found)
-
-    def _about_flow_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
-        if name in RENAMED:
-            yield Remark(found.line, f"{key}: Kafka 4.0 removed this name; write {RENAMED[name]}")
-        elif name not in FLOW_KEYS:
-            yield from self._about_client_key(key, name, found)
-        elif FLOW_KEYS[name].use is KeyUse.WITHOUT_EFFECT:
-            yield Remark(found.line, f"{key} has no effect: {FLOW_KEYS[name].note}")
-
-    def _about_client_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
-        name = name.removeprefix("cluster.")
-        if name in CLIENT_KEYS_APPLIED or name.startswith(CLIENT_PREFIXES):
-            return
-        if name.startswith(CLIENTS):
-            if not name.partition(".")[2].startswith(CLIENT_PREFIXES):
-                yield Remark(found.line, f"{key} has no effect: Switchyard's copier is no Java client")
-        elif name.startswith(WORKER_PREFIXES):
-            yield Remark(found.line, f"{key} has no effect: it belongs to Kafka Connect's workers")
-        else:
-            yield Remark(found.line, f"{key} is no key of MirrorMaker 2, and has no effect; is it misspelt?")
 
 
 class _Flow:
