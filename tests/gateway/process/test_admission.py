@@ -99,7 +99,7 @@ async def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
 async def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
     # Given newcomers of whom as many wait as may
     busy, came = [True], list[socket.socket]()
-    loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
+    loop, arrived = asyncio.get_running_loop(), lambda sock, _port, _host: came.append(sock)
     listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, LogRateLimiter())
     listeners.listen("127.0.0.1", 0, Port("east", 1))
     address = next(iter(listeners._open)).getsockname()

@@ -106,7 +106,7 @@ async def test_a_duplicate_lookup_waits_for_no_other_queries() -> None:
     queries = SharedStateQueries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
     for partition in range(MAX_AT_ONCE):
         queries.ask(FindProducers("east", "other", partition))
-    # When a batch comes again that an earlier term holds, then it is looked up at once
+    # When a batch comes again that an earlier writer epoch holds, then it is looked up at once
     queries.ask(FindDuplicateOffset(wanted()))
     await asyncio.sleep(0.05)
     assert duplicate_offsets.offset(wanted(), 0.0) == 30

@@ -288,7 +288,7 @@ def named(topics: Sequence[bytes] | None) -> list[bytes] | None:
 def shape(talk: Talk) -> dict[str, Any]:
     """All state of a session that later events depend on, and all that it has sent."""
     session = talk.session
-    talk.terms.catch_up(b"orders")  # each path does when it has to
+    talk.writer_epochs.catch_up(b"orders")  # each path does when it has to
     reading = session.intake.reading
     return {
         "to client": bytes(talk.to_client),
@@ -322,7 +322,7 @@ def shape(talk: Talk) -> dict[str, Any]:
         else (fetch_session.id, fetch_session.topics, fetch_session.ends),
         "counts": session.context.shared.counts.requests,
         "refusals": session.context.shared.counts.refusals,
-        "terms": repr(vars(talk.terms)),
+        "writer_epochs": repr(vars(talk.writer_epochs)),
         "asked": (session.paused, session.partial, session.idle, session.busy, session.writes),
     }
 

@@ -111,13 +111,13 @@ def test_a_writer_epoch_that_was_opened_through_another_gateway_is_found_by_aski
     talk = after_the_cut()
     assert not send(talk, 350)
     assert FindProducers("west", "orders", 0) in talk.others
-    talk.terms.opened(KEY, 1, CLIENT_PID)
+    talk.writer_epochs.opened(KEY, 1, CLIENT_PID)
     assert send(talk, 350)
 
 
 def test_producers_of_one_writer_epoch_have_not_opened_the_next() -> None:
     talk = after_the_cut()
-    talk.terms.opened(KEY, 0, CLIENT_PID)
+    talk.writer_epochs.opened(KEY, 0, CLIENT_PID)
     assert not send(talk, 338)
 
 
