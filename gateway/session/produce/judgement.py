@@ -21,7 +21,7 @@ from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode, RemoteProtocolError
-from ha_core.wire.produce import ProduceScan
+from ha_core.wire.produce import ProduceScan, patch_produce_response
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 
 Batches = Mapping[Key, Batch | None]
@@ -237,16 +237,12 @@ class ProduceJudgement:
 
     def merged(self, frame: bytearray) -> Message:
         """One answer from the broker's, in client offsets, and from the partitions that are answered here."""
+        if self.shifts:
+            patch_produce_response(frame, self.request.api_version, self.shifts, 4)
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
             self.session.context.shared.writer_epochs.opened(key, *self.openers[key])
-        answered = dict(entries(answer))
-        for key in self.shifts.keys() & answered.keys():
-            entry = answered[key]
-            entry["log_start_offset"] = -1
-            if entry["base_offset"] >= 0:
-                entry["base_offset"] += self.shifts[key]
-        return self.answer(answered, answer["throttle_time_ms"])
+        return self.answer(dict(entries(answer)), answer["throttle_time_ms"])
 
     def answer(self, answered: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
         topics: dict[bytes, list[Message]] = {}
