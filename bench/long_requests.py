@@ -3,7 +3,7 @@
 from typing import Any
 
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.wire import APIS, ApiKey, Route, encode, encode_request
+from ha_core.wire import APIS, ApiKey, Destination, encode, encode_request
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.schemas import SCHEMAS
 from ha_core.wire.tables import Field
@@ -49,7 +49,7 @@ def frame(name: str) -> bytes:
 
 def _listing(key: int) -> Field | None:
     api = APIS[key]
-    if api.route in (Route.HIDDEN, Route.LOCAL) or api.key in (_OF_THE_LOGIN | _CLOSES):
+    if api.destination in (Destination.HIDDEN, Destination.LOCAL) or api.key in (_OF_THE_LOGIN | _CLOSES):
         return None
     fields = SCHEMAS[key].fields("request")
     return next((field for field in fields if field.is_array and field.at(api.max_version)), None)

@@ -14,8 +14,8 @@ import uvloop
 from gateway.config import Config, ConfigError, load, open_passwords, read
 from gateway.process.audit import LOGGER
 from gateway.process.gateway import Gateway
-from gateway.process.inquiry_pages import pages
 from gateway.process.metrics import GatewayMetrics
+from gateway.process.operator_pages import pages
 from gateway.process.workers import lifeline, worker_queries
 from gateway.process.workers.parent import Parent
 from gateway.process.workers.ports import inherited

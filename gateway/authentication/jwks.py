@@ -208,8 +208,8 @@ def _end(sock: socket.socket) -> None:
 
 class _BoundedAnswers(urllib.request.HTTPSHandler, urllib.request.HTTPHandler):
     def do_open(self, http_class: Any, *arguments: Any, **named: Any) -> Any:
-        def connection(*place: Any, **settings: Any) -> Any:
-            made = http_class(*place, **settings)
+        def connection(*address: Any, **settings: Any) -> Any:
+            made = http_class(*address, **settings)
             made.response_class = _BoundedAnswer
             return made
 

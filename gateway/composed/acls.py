@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TypeVar
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Controller, Message, Target, ask_once
 from gateway.composed.handlers import (
     OK,
@@ -83,34 +83,34 @@ def _kept_in(file: str) -> Message:
 def _created(context: Context, request: Message) -> Handler:
     results: list[Message] = [OK for _ in request["creations"]]
     wanted: dict[int, AccessRule] = {}
-    for place, fields in enumerate(request["creations"]):
+    for index, fields in enumerate(request["creations"]):
         try:
-            wanted[place] = _rule(fields)
+            wanted[index] = _rule(fields)
         except AccessRuleError as error:
-            results[place] = _invalid(error)
+            results[index] = _invalid(error)
     if wanted:
         outcomes: list[Message] = yield CreateRules(context.user, tuple(wanted.values()))
-        for place, outcome in zip(wanted, outcomes, strict=True):
-            results[place] = outcome
+        for index, outcome in zip(wanted, outcomes, strict=True):
+            results[index] = outcome
     return {"results": results}
 
 
 def _deleted(context: Context, request: Message) -> Handler:
     results: list[Message] = [OK | {"matching_acls": []} for _ in request["filters"]]
     wanted: dict[int, RuleFilter] = {}
-    for place, filter_ in enumerate(request["filters"]):
+    for index, filter_ in enumerate(request["filters"]):
         try:
             rule_filter = _filter(filter_)
         except AccessRuleError as error:
-            results[place] = _invalid(error) | {"matching_acls": []}
+            results[index] = _invalid(error) | {"matching_acls": []}
             continue
         if rule_filter is not None:
-            wanted[place] = rule_filter
+            wanted[index] = rule_filter
     if wanted:
         outcomes: list[DeletedRules] = yield DeleteRules(context.user, tuple(wanted.values()))
-        for place, outcome in zip(wanted, outcomes, strict=True):
+        for index, outcome in zip(wanted, outcomes, strict=True):
             gone = [OK | _resource(rule) | _entry(rule) for rule in outcome.rules]
-            results[place] = outcome.status | {"matching_acls": gone}
+            results[index] = outcome.status | {"matching_acls": gone}
     return {"filter_results": results}
 
 
@@ -137,8 +137,8 @@ def _described(rights: Rights, request: Message) -> Handler:
     resources: dict[tuple[int, str, int], Message] = {}
     for rule in rights.rules(request["principal_filter"]) if rule_filter is not None else ():
         if rule_filter is not None and rule_filter.describes(rule):
-            place = (rule.resource_type, rule.name, rule.pattern)
-            resources.setdefault(place, _resource(rule) | {"acls": []})["acls"].append(_entry(rule))
+            resource = (rule.resource_type, rule.name, rule.pattern)
+            resources.setdefault(resource, _resource(rule) | {"acls": []})["acls"].append(_entry(rule))
     return OK | {"resources": list(resources.values())}
 
 
@@ -239,29 +239,29 @@ def _passed_on_each(
     """
     results: dict[int, Message] = {}
     sent: list[int] = []
-    for place, one in enumerate(request[request_list]):
+    for index, one in enumerate(request[request_list]):
         try:
             _demand_known(one, fields)
-            sent.append(place)
+            sent.append(index)
         except AccessRuleError as error:
-            results[place] = _invalid(error) | more
+            results[index] = _invalid(error) | more
     answer: Message = {}
     if sent or not results:
-        passed = request | {request_list: [request[request_list][place] for place in sent]}
+        passed = request | {request_list: [request[request_list][index] for index in sent]}
         reply = yield from _ask(context, api_key, Controller(), passed)
         if isinstance(reply, dict):
             answer = reply
             results.update(zip(sent, reply[answered], strict=False))
         else:
-            results.update((place, _unasked(reply) | more) for place in sent)
-    return answer | {answered: [results[place] for place in sorted(results)]}
+            results.update((index, _unasked(reply) | more) for index in sent)
+    return answer | {answered: [results[index] for index in sorted(results)]}
 
 
 def _ask(context: Context, api_key: int, target: Target, request: Message) -> Asking[Message | str]:
     """The answer of the user's cluster, or the reason for which it is not asked."""
-    cluster = places.user_cluster(context)
+    cluster = lookups.user_cluster(context)
     if cluster is None:
-        return places.UNBOUND
+        return lookups.UNBOUND
     reply = yield from ask_once(Ask(cluster, target, api_key, request))
     return str(reply) if isinstance(reply, ClusterUnavailableError) else reply
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Generator, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Message, OneBroker, ask_each, grouped
 from gateway.composed.handlers import Context
+from gateway.composed.lookups import ClusterPartition
 from gateway.composed.mentions import MAX_MENTIONS, numbered
-from gateway.composed.places import ClusterPartition
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.routing.resolve import EXPLICIT_LEVELS
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -56,13 +56,14 @@ class RequestShape:
     def wanted(self, request: Message) -> dict[NamedPartition, Message]:
         """The request's entry for each mention of a partition."""
         entries: list[Message] = []
-        places: list[tuple[str, int]] = []
+        partitions: list[tuple[str, int]] = []
         for topic in request["topics"]:
             for entry in topic[self.indexes or "partitions"]:
                 entries.append({} if self.indexes else entry)
-                places.append((topic[self.topic], entry if self.indexes else entry[self.partition]))
+                partitions.append((topic[self.topic], entry if self.indexes else entry[self.partition]))
         return {
-            NamedPartition(*place, nth): entry for (place, nth), entry in zip(numbered(places), entries, strict=True)
+            NamedPartition(*partition, nth): entry
+            for (partition, nth), entry in zip(numbered(partitions), entries, strict=True)
         }
 
     def asked(self, batch: Iterable[NamedPartition], wanted: Mapping[NamedPartition, Message]) -> list[Message]:
@@ -86,7 +87,7 @@ class RequestShape:
 
 def split(context: Context, wanted: Iterable[NamedPartition]) -> tuple[list[NamedPartition], list[NamedPartition]]:
     """(partitions of mapped topics, all others); without mentions above the limit."""
-    sides = grouped((places.document(context, key[0]).mapped, key) for key in wanted if key.nth < MAX_MENTIONS)
+    sides = grouped((lookups.document(context, key[0]).mapped, key) for key in wanted if key.nth < MAX_MENTIONS)
     return sides.get(True, []), sides.get(False, [])
 
 
@@ -111,7 +112,7 @@ def to_leaders(
         if context.view.concealed(key[0]):
             outcomes[key] = shape.result(key[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             continue
-        cluster = _cluster(context, key[0]) if by_port else places.resolve(context, key[0]).cluster
+        cluster = _cluster(context, key[0]) if by_port else lookups.resolve(context, key[0]).cluster
         if cluster is None:
             outcomes[key] = shape.result(key[1], ErrorCode.NOT_LEADER_OR_FOLLOWER)
         else:
@@ -122,7 +123,7 @@ def to_leaders(
 
     answers, absent = yield from ask_leaders(context, shape, replicas, message)
     # An unreachable cluster may hold the topic, and clients must not give the topic up.
-    missing = shape.away if places.in_doubt(context) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    missing = shape.away if lookups.in_doubt(context) else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     for key, replica in replicas.items():
         outcomes[key] = answers.get(key) or shape.result(key[1], missing if replica in absent else shape.away)
     return outcomes
@@ -140,18 +141,18 @@ def ask_leaders(
     :param message: the request for some of the keys.
     :param apart: keys with different values of this go into separate requests.
     """
-    leader, absent = yield from places.leaders(context, replicas.values())
+    leader, absent = yield from lookups.leaders(context, replicas.values())
     batches = grouped(((r.cluster, leader[r], apart(key)), key) for key, r in replicas.items() if r in leader)
     asks = {
         (cluster, broker, kind): Ask(cluster, OneBroker(broker), shape.api_key, message(batch), shape.timeout_ms)
         for (cluster, broker, kind), batch in batches.items()
     }
     answers: dict[K, Message] = {}
-    for place, reply in (yield from ask_each(asks)).items():
+    for asked, reply in (yield from ask_each(asks)).items():
         if isinstance(reply, ClusterUnavailableError):
             continue
         found = grouped(shape.outcomes(reply))
-        for key in batches[place]:
+        for key in batches[asked]:
             if mentions := found.get(replicas[key][1:]):
                 # Each mention of a partition is answered, in the order of the request.
                 answers[key] = mentions[0] if len(mentions) == 1 else mentions.pop(0)
@@ -159,7 +160,7 @@ def ask_leaders(
 
 
 def _cluster(context: Context, topic: str) -> str | None:
-    resolved = places.resolve(context, topic)
+    resolved = lookups.resolve(context, topic)
     here = context.port_cluster
     if here is None or resolved.cluster == here:
         return resolved.cluster
@@ -195,19 +196,20 @@ class LogAnswer(NamedTuple):
 _ABSENT, _AWAY = LogAnswer(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE)
 
 T = TypeVar("T")
-Inquiry = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
+LogSearch = Generator[tuple[Query, ...], Mapping[Query, LogAnswer], T]
+"""Yields LIST_OFFSETS queries of one partition's logs, is resumed with their answers, and returns its finding."""
 
 
-def rounds(context: Context, inquiries: Mapping[K, Inquiry[T]]) -> Asking[dict[K, T]]:
-    """Runs the inquiries to their ends; all queries that are open at one time are asked together."""
+def rounds(context: Context, searches: Mapping[K, LogSearch[T]]) -> Asking[dict[K, T]]:
+    """Runs the searches to their ends; all queries that are open at one time are asked together."""
     results: dict[K, T] = {}
-    waiting = dict(inquiries)
+    waiting = dict(searches)
     found: Any = None  # starts a generator
     while waiting:
         queries: dict[Query, None] = {}
-        for key, inquiry in tuple(waiting.items()):
+        for key, search in tuple(waiting.items()):
             try:
-                queries |= dict.fromkeys(inquiry.send(found))
+                queries |= dict.fromkeys(search.send(found))
             except StopIteration as stop:
                 results[key] = stop.value
                 del waiting[key]
@@ -238,5 +240,5 @@ def failed(context: Context, key: Partition, error: int) -> int:
     A cluster without a partition that the map lists does not make the partition unknown. A partition that the map does
     not list belongs to the writer, and is unknown if the writer's cluster does not have it.
     """
-    listed = key[1] in places.document(context, key[0]).partitions
+    listed = key[1] in lookups.document(context, key[0]).partitions
     return ErrorCode.LEADER_NOT_AVAILABLE if listed and error == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION else error

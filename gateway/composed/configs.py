@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import NamedTuple
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import (
     AnyBroker,
     Ask,
@@ -31,7 +31,7 @@ _Mention = tuple[int, str, int]
 """A resource, and the number of its earlier mentions."""
 
 
-class _Place(NamedTuple):
+class _ConfigHolder(NamedTuple):
     """Where to ask for a resource, and its name there."""
 
     cluster: str
@@ -70,7 +70,7 @@ def _alter(context: Context, request: Message, api_key: int) -> Handler:
     def refused(key: _Key, nth: int, times: int) -> Message | None:
         if times > 1:
             return _error(*key, ErrorCode.INVALID_REQUEST, "Each resource must appear at most once.")
-        document = places.document(context, key[1]) if key[0] == _TOPIC else None
+        document = lookups.document(context, key[1]) if key[0] == _TOPIC else None
         mover = None if document is None else document.fence or document.crossing
         if mover is None:
             return None
@@ -105,18 +105,18 @@ def _by_resource(
             outcomes[mention] = answer
             continue
         if key[0] == _TOPIC and context.view.concealed(key[1]):
-            outcomes[mention] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, key[1]))
+            outcomes[mention] = _error(*key, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lookups.concealed(context, key[1]))
             continue
-        place = _place(context, *key, target)
-        if place is None:
+        holder = _holder(context, *key, target)
+        if holder is None:
             outcomes[mention] = gateway(*key)
-        elif isinstance(place, str):
-            outcomes[mention] = _error(*key, ErrorCode.INVALID_REQUEST, place)
+        elif isinstance(holder, str):
+            outcomes[mention] = _error(*key, ErrorCode.INVALID_REQUEST, holder)
         else:
             outcomes[mention] = _error(*key, _AWAY, "the cluster left this resource out of its answer")
-            there = (key[0], place.name, nth)
-            renamed = resource | {"resource_name": place.name}
-            batches.setdefault((place.cluster, place.target), {})[there] = (mention, renamed)
+            there = (key[0], holder.name, nth)
+            renamed = resource | {"resource_name": holder.name}
+            batches.setdefault((holder.cluster, holder.target), {})[there] = (mention, renamed)
     asks = {
         (cluster, whom): Ask(cluster, whom, api_key, {"resources": [r for _, r in batch.values()], **more})
         for (cluster, whom), batch in batches.items()
@@ -132,29 +132,29 @@ def _by_resource(
             if asked is None:
                 continue
             kind, name, _ = mention = asked[0]
-            if results == "responses" and kind == _TOPIC and places.may_have_left(context, name):
+            if results == "responses" and kind == _TOPIC and lookups.may_have_left(context, name):
                 outcomes[mention] = _error(kind, name, _AWAY, f"topic {name} is being moved; ask again")
             else:
                 outcomes[mention] = result | {"resource_name": name}
     return {results: list(outcomes.values())}
 
 
-def _place(context: Context, kind: int, name: str, target: Target) -> _Place | str | None:
+def _holder(context: Context, kind: int, name: str, target: Target) -> _ConfigHolder | str | None:
     """None: the resource is a gateway. A text: the error."""
     if kind in (_BROKER, _BROKER_LOGGER) and name:
         node_id = whole_number(name.removeprefix("+"), _MAX_NODE_ID)
         if node_id is None:
             return f"node {name[:_SHOWN]!r} is neither a broker nor a gateway"
-        broker = places.real_broker(context, node_id)
+        broker = lookups.real_broker(context, node_id)
         if broker is not None:
             # With the client's sign and zeros: brokers take 1, 01 and +1 for three resources, and answer each.
             before = name.removesuffix(str(node_id))
-            return _Place(broker[0], OneBroker(broker[1]), before + str(broker[1]))
+            return _ConfigHolder(broker[0], OneBroker(broker[1]), before + str(broker[1]))
         if node_id in {node.node_id for node in (*context.gateways, context.self_node)}:
             return None
         return f"node {name[:_SHOWN]} is neither a broker nor a gateway"
-    cluster = places.resolve(context, name).cluster if kind == _TOPIC else places.user_cluster(context)
-    return places.UNBOUND if cluster is None else _Place(cluster, target, name)
+    cluster = lookups.resolve(context, name).cluster if kind == _TOPIC else lookups.user_cluster(context)
+    return lookups.UNBOUND if cluster is None else _ConfigHolder(cluster, target, name)
 
 
 def _error(kind: int, name: str, code: int, why: str) -> Message:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from gateway.composed import direct, places
+from gateway.composed import direct, lookups
 from gateway.composed.ask import AnyBroker, Ask, ClusterUnavailableError, Message, ask_once
 from gateway.composed.coordinator_release import UNLISTED
 from gateway.composed.handlers import BrokerKey, Context, Handler, NeedNodes, NodeAddress, handles
@@ -39,12 +39,12 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
 
 def _cluster(context: Context, kind: int, key: str) -> str | Message:
     if kind == _GROUP:
-        fence = places.group_fence(context, key)
+        fence = lookups.group_fence(context, key)
         if fence is not None:
-            return _error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
-        cluster = places.group_cluster(context, key)
+            return _error(lookups.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
+        cluster = lookups.group_cluster(context, key)
     elif kind == _TRANSACTION:
-        cluster = places.user_cluster(context)
+        cluster = lookups.user_cluster(context)
     else:
         return _error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
     if cluster is None:

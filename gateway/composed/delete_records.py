@@ -8,10 +8,10 @@ below which all records are deleted, before it acknowledges the deletion. A swit
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Asking, Message, grouped
 from gateway.composed.by_partition import (
-    Inquiry,
+    LogSearch,
     NamedPartition,
     Outcomes,
     Query,
@@ -23,7 +23,7 @@ from gateway.composed.by_partition import (
     to_leaders,
 )
 from gateway.composed.handlers import Context, DeletedBelow, Handler, KeepDeleted, handles
-from gateway.composed.places import ClusterPartition
+from gateway.composed.lookups import ClusterPartition
 from ha_core.model import Extent
 from ha_core.model.extent import Hole, locate
 from ha_core.plan.facts.clusters import Partition
@@ -45,7 +45,7 @@ class _Plan(NamedTuple):
 
 @handles(ApiKey.DELETE_RECORDS)
 def delete_records(context: Context, version: int, request: Message) -> Handler:
-    shape = RequestShape(ApiKey.DELETE_RECORDS, timeout_ms=places.wait_ms(request))
+    shape = RequestShape(ApiKey.DELETE_RECORDS, timeout_ms=lookups.wait_ms(request))
     # If a partition is named several times, the last mention applies, as on brokers.
     wanted = {NamedPartition(*key[:2]): entry for key, entry in shape.wanted(request).items()}
     timeout = {"timeout_ms": request["timeout_ms"]}
@@ -62,7 +62,7 @@ def delete_records(context: Context, version: int, request: Message) -> Handler:
                     for p in deletion.below
                 }
                 outcomes.update(away)
-    left = {topic for topic in {key[0] for key in outcomes} if places.may_have_left(context, topic)}
+    left = {topic for topic in {key[0] for key in outcomes} if lookups.may_have_left(context, topic)}
     again = ErrorCode.LEADER_NOT_AVAILABLE
     outcomes.update((key, shape.result(key[1], again)) for key in [*outcomes] if key[0] in left)
     # The codec's default for a missing watermark is 0, which would be a claim.
@@ -74,22 +74,22 @@ def _to_keep(context: Context, outcomes: Mapping[NamedPartition, Message]) -> tu
     still has the records that clients delete in the copy."""
     done = {key: answer["low_watermark"] for key, answer in outcomes.items() if not answer["error_code"]}
     copied = grouped((key.topic, (key.partition, low)) for key, low in done.items() if _has_copy(context, key))
-    return tuple(DeletedBelow(places.document(context, name), dict(below)) for name, below in copied.items())
+    return tuple(DeletedBelow(lookups.document(context, name), dict(below)) for name, below in copied.items())
 
 
 def _has_copy(context: Context, key: NamedPartition) -> bool:
     view = context.view
     mirrored = any(f"{key.topic}@{cluster}" in view.mirrors for cluster in view.clusters)
-    return mirrored or any(extent.copied for extent in places.extents(context, *key[:2]))
+    return mirrored or any(extent.copied for extent in lookups.extents(context, *key[:2]))
 
 
 def _refused(error: int) -> _Plan:
     return _Plan({}, None, -1, error)
 
 
-def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
-    extents = places.extents(context, *key)
-    document = places.document(context, key[0])
+def _plan(context: Context, key: Partition, offset: int) -> LogSearch[_Plan]:
+    extents = lookups.extents(context, *key)
+    document = lookups.document(context, key[0])
     # While a cut lies ahead, it is not decided which cluster has to delete which records: the client has to retry.
     # Under a fence a copy may become the log, and it has the records that would be deleted in the origin.
     if not extents or document.crosses(key[1]) or document.fence is not None:
@@ -114,10 +114,10 @@ def _plan(context: Context, key: Partition, offset: int) -> Inquiry[_Plan]:
         upto[replica] = max(upto.get(replica, 0), stop)
     if offset == _ALL:
         return _Plan(upto, readable[-1], -1)
-    place = locate(extents, offset)
-    if isinstance(place, Hole):
-        return _Plan(upto, None, place.extent.start)
-    return _Plan(upto, (place.extent, ClusterPartition(place.extent.cluster, *key)), offset)
+    location = locate(extents, offset)
+    if isinstance(location, Hole):
+        return _Plan(upto, None, location.extent.start)
+    return _Plan(upto, (location.extent, ClusterPartition(location.extent.cluster, *key)), offset)
 
 
 def _delete(

@@ -11,7 +11,7 @@ cluster even if the gateway cannot.
 
 from collections.abc import Iterable
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import AnyBroker, Ask, Asking, ClusterUnavailableError, Message, ask_once
 from gateway.composed.handlers import Context, Handler, Long
 from gateway.model.topology import ClusterTopology
@@ -26,16 +26,16 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 def metadata(context: Context, version: int, request: Message) -> Handler:
     topics = request["topics"]
     names = None if topics is None or (version == 0 and not topics) else [topic["name"] or "" for topic in topics]
-    cluster = places.user_cluster(context)
-    if cluster is None or places.masked(context, cluster):
+    cluster = lookups.user_cluster(context)
+    if cluster is None or lookups.masked(context, cluster):
         return {"brokers": [], "controller_id": -1, "topics": [_error(name, _LATER) for name in names or ()]}
     here = names if names is None else [name for name in dict.fromkeys(names) if _served(context, name, cluster)]
     topology = context.topology.clusters.get(cluster)
-    if places.know_much(context, (topology.topics if topology is not None else ()) if here is None else here):
+    if lookups.know_much(context, (topology.topics if topology is not None else ()) if here is None else here):
         yield Long()
     answer = yield from _ask(context, request, cluster, here)
     found = [
-        topic | {"partitions": [partition | places.NO_EPOCH for partition in topic["partitions"]]}
+        topic | {"partitions": [partition | lookups.NO_EPOCH for partition in topic["partitions"]]}
         for topic in answer["topics"]
     ]
     if names is None:
@@ -48,16 +48,16 @@ def find_coordinator(context: Context, version: int, request: Message) -> Handle
     kind, key = request["key_type"], request["key"]
     if kind not in (_GROUP, _TRANSACTION):
         return _coordinator_error(ErrorCode.INVALID_REQUEST, f"coordinators of type {kind} are not offered here")
-    if kind == _GROUP and (fence := places.group_fence(context, key)) is not None:
-        return _coordinator_error(places.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
-    cluster = places.user_cluster(context)
-    if cluster is None or places.masked(context, cluster):
+    if kind == _GROUP and (fence := lookups.group_fence(context, key)) is not None:
+        return _coordinator_error(lookups.GROUP_FENCED, f"group {key} is being moved by operation {fence.operation}")
+    cluster = lookups.user_cluster(context)
+    if cluster is None or lookups.masked(context, cluster):
         return _coordinator_error(ErrorCode.COORDINATOR_NOT_AVAILABLE, "the user's cluster is missing or masked")
-    if kind == _GROUP and places.group_cluster(context, key) != cluster:
+    if kind == _GROUP and lookups.group_cluster(context, key) != cluster:
         why = f"group {key} is in another cluster than its user: use a listener other than that for discovery"
         return _coordinator_error(ErrorCode.GROUP_AUTHORIZATION_FAILED, why)
     message = {"key": key, "key_type": kind, "coordinator_keys": [key]}
-    reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message, places.SURVEY_MS))
+    reply = yield from ask_once(Ask(cluster, AnyBroker(), ApiKey.FIND_COORDINATOR, message, lookups.SURVEY_MS))
     if isinstance(reply, ClusterUnavailableError):
         return _last_coordinator(context, cluster, key) if kind == _GROUP else _away(reply)
     found: Message = reply["coordinators"][0] if reply["coordinators"] else reply
@@ -72,14 +72,14 @@ def _not_served(context: Context, topic: str) -> ErrorCode:
 
 def _served(context: Context, topic: str, cluster: str) -> bool:
     """True if real brokers of the cluster serve all of the topic to this client."""
-    if places.document(context, topic).mapped or context.view.concealed(topic):
+    if lookups.document(context, topic).mapped or context.view.concealed(topic):
         return False
-    return places.resolve(context, topic).cluster == cluster
+    return lookups.resolve(context, topic).cluster == cluster
 
 
 def _ask(context: Context, request: Message, cluster: str, names: list[str] | None) -> Asking[Message]:
     flags = ("include_topic_authorized_operations", "include_cluster_authorized_operations")
-    ask = places.ask_topics(cluster, names, **{flag: bool(request.get(flag)) for flag in flags})
+    ask = lookups.ask_topics(cluster, names, **{flag: bool(request.get(flag)) for flag in flags})
     reply = yield from ask_once(ask)
     if isinstance(reply, ClusterUnavailableError):
         return _last_known(context.topology.clusters.get(cluster), names)

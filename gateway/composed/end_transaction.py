@@ -29,7 +29,7 @@ no commit. One that was forwarded before, and that the old cluster executes late
 
 from collections.abc import Mapping
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Coordinator, Message, ask_once
 from gateway.composed.handlers import Context, Handler, handles
 from gateway.session.refusal import Refusal
@@ -59,7 +59,7 @@ _ABORTED = frozenset({"PrepareAbort", "CompleteAbort", "PrepareEpochFence"})
 @handles(ApiKey.END_TXN)
 def end_transaction(context: Context, version: int, request: Message) -> Handler:
     node, own = issuer(request["producer_id"])
-    broker = places.real_broker(context, node)
+    broker = lookups.real_broker(context, node)
     if broker is None:
         return {"error_code": int(_BEGIN_ANEW)}
     end = _EndRequest(context, broker[0], own, request)
@@ -77,8 +77,8 @@ class _EndRequest:
         evidence: TransactionEvidence = request.get(EVIDENCE, TransactionEvidence())
         self._doubted = evidence.doubted
         self._writes = evidence.writes
-        self._masked = places.masked(context, cluster)
-        self._user_left = places.user_cluster(context) != cluster
+        self._masked = lookups.masked(context, cluster)
+        self._user_left = lookups.user_cluster(context) != cluster
 
     def abort(self) -> Asking[int]:
         """Confirms an abort without the coordinator if the producer continues in another cluster: the coordinator
@@ -190,10 +190,10 @@ class _EndRequest:
 
     def _left(self, topic: str, partition: int) -> bool:
         """True if the partition has left the cluster, and no extent has the cluster's last records."""
-        if places.document(self._context, topic).mapped:
-            if places.written_in(self._context, topic, partition) in (self._cluster, None):
+        if lookups.document(self._context, topic).mapped:
+            if lookups.written_in(self._context, topic, partition) in (self._cluster, None):
                 return False
-            extents = places.extents(self._context, topic, partition)
+            extents = lookups.extents(self._context, topic, partition)
             if all(extent.cluster != self._cluster or extent.ignored for extent in extents):
                 return True
         return partition in self._read_there(topic)
@@ -203,5 +203,5 @@ class _EndRequest:
         return {} if sequences is None else sequences.left_by_force.get(self._cluster, {})
 
     def _leaves(self, topic: str) -> bool:
-        fence = places.document(self._context, topic).fence
+        fence = lookups.document(self._context, topic).fence
         return fence is not None and fence.taken_for_dead == self._cluster

@@ -4,7 +4,7 @@ group."""
 
 from collections.abc import Callable, Iterable
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import (
     Ask,
     Asking,
@@ -71,11 +71,11 @@ def _describe(context: Context, api_key: int, names: str, request: Message) -> A
     def question(groups: list[str]) -> Message:
         return {names: groups, "include_authorized_operations": request["include_authorized_operations"]}
 
-    bound = {group: places.group_cluster(context, group) for group in request[names]}
+    bound = {group: lookups.group_cluster(context, group) for group in request[names]}
     found = yield from _ask(context, api_key, [(c, g) for g, c in bound.items() if c is not None], question, "groups")
     answers = {group: found.get((cluster or "", group), _away(group)) for group, cluster in bound.items()}
     missing = [group for group, answer in answers.items() if _is_missing(answer)]
-    others = [(c, group) for group in missing for c in places.usable(context) if c != bound[group]]
+    others = [(c, group) for group in missing for c in lookups.usable(context) if c != bound[group]]
     elsewhere = yield from _ask(context, api_key, others, question, "groups")
     for (_, group), answer in elsewhere.items():
         if _is_missing(answers[group]) and not answer["error_code"] and not _is_missing(answer):
@@ -103,7 +103,7 @@ def _without_topic_ids(group: Message) -> Message:
 @handles(ApiKey.DELETE_GROUPS)
 def delete_groups(context: Context, version: int, request: Message) -> Handler:
     names = list(dict.fromkeys(request["groups_names"]))
-    fenced = {name: _refused(name, places.GROUP_FENCED) for name in names if places.group_fence(context, name)}
+    fenced = {name: _refused(name, lookups.GROUP_FENCED) for name in names if lookups.group_fence(context, name)}
 
     def question(groups: list[str]) -> Message:
         return {"groups_names": groups}
@@ -119,15 +119,15 @@ def delete_groups(context: Context, version: int, request: Message) -> Handler:
 @handles(ApiKey.OFFSET_DELETE)
 def offset_delete(context: Context, version: int, request: Message) -> Handler:
     group = request["group_id"]
-    if places.group_fence(context, group):
-        return {"error_code": places.GROUP_FENCED, "topics": []}
+    if lookups.group_fence(context, group):
+        return {"error_code": lookups.GROUP_FENCED, "topics": []}
 
     def ask(entries: Iterable[_Where]) -> Asking[dict[_Where, Message]]:
-        asks = {place: Ask(place[0], Coordinator("group", group), ApiKey.OFFSET_DELETE, request) for place in entries}
+        asks = {where: Ask(where[0], Coordinator("group", group), ApiKey.OFFSET_DELETE, request) for where in entries}
         replies = yield from ask_each(asks)
         return {
-            place: _no_offsets(_AWAY) if isinstance(reply, ClusterUnavailableError) else reply
-            for place, reply in replies.items()
+            where: _no_offsets(_AWAY) if isinstance(reply, ClusterUnavailableError) else reply
+            for where, reply in replies.items()
         }
 
     answers = yield from _where_listed(context, [group], ask, _of_several_logs)
@@ -146,15 +146,15 @@ def _where_listed(
     :param ask: changes groups at their coordinators.
     :param of_several: merges the answers of several clusters that have the group.
     """
-    bound = {group: places.group_cluster(context, group) for group in groups}
+    bound = {group: lookups.group_cluster(context, group) for group in groups}
     placed = yield from ask([(cluster, group) for group, cluster in bound.items() if cluster is not None])
     answers = {group: answer for (_, group), answer in placed.items()}
     nowhere = [group for group in bound if group not in answers or answers[group]["error_code"] in _NOT_FOUND]
-    clusters = places.usable(context)
+    clusters = lookups.usable(context)
     others = yield from ask([(c, group) for group in nowhere for c in clusters if c != bound[group]])
     by_group = grouped((group, answer) for (_, group), answer in others.items())
     # An unreachable cluster may have a group that no other has; listings will show it again.
-    in_doubt = places.in_doubt(context)
+    in_doubt = lookups.in_doubt(context)
     for group in nowhere:
         if found := [answer for answer in by_group.get(group, ()) if answer["error_code"] not in _NOT_FOUND]:
             answers[group] = of_several(found)
@@ -211,7 +211,7 @@ def list_groups(context: Context, version: int, request: Message) -> Handler:
     there are, and a client whose metadata names former gateways misses none.
     """
     filters = {name: request[name] for name in ("states_filter", "types_filter")}
-    reply = yield from places.ask_port(context, ApiKey.LIST_GROUPS, filters, "groups", _AWAY)
+    reply = yield from lookups.ask_port(context, ApiKey.LIST_GROUPS, filters, "groups", _AWAY)
     left = yield from _copied_elsewhere(
         context, context.port_cluster or "", [group["group_id"] for group in reply["groups"]]
     )
@@ -224,9 +224,9 @@ def _copied_elsewhere(context: Context, here: str, groups: Iterable[str]) -> Ask
     A move leaves the old copy in the origin, and bindings tell the copies apart. The client that lists often belongs to
     another user than the group, so a single copy counts wherever it is.
     """
-    bound = {group: places.group_cluster(context, group) for group in groups}
+    bound = {group: lookups.group_cluster(context, group) for group in groups}
     doubtful = {group for group, cluster in bound.items() if cluster != here}
-    others = [cluster for cluster in places.usable(context) if cluster != here]
+    others = [cluster for cluster in lookups.usable(context) if cluster != here]
     if not doubtful or not others:
         return set()
     asks = {
@@ -253,15 +253,15 @@ def _ask(
     The leaders of the partitions of __consumer_offsets are the coordinators. That may be seconds old, so a group that
     has moved is asked for again, alone, at the coordinator that its cluster names: up to `MAX_ALONE` of them.
     """
-    answers = {place: _away(place[1]) for place in groups}
-    coordinators = {place: context.topology.coordinator(*place) for place in answers}
-    alone = [place for place, broker in coordinators.items() if broker is None]
+    answers = {where: _away(where[1]) for where in groups}
+    coordinators = {where: context.topology.coordinator(*where) for where in answers}
+    alone = [where for where, broker in coordinators.items() if broker is None]
     batches = grouped(((c, broker), group) for (c, group), broker in coordinators.items() if broker is not None)
-    asks = {place: Ask(place[0], OneBroker(place[1]), api_key, question(batch)) for place, batch in batches.items()}
-    for place, reply in (yield from ask_each(asks)).items():
+    asks = {broker: Ask(broker[0], OneBroker(broker[1]), api_key, question(batch)) for broker, batch in batches.items()}
+    for broker, reply in (yield from ask_each(asks)).items():
         found = _answered(reply, results)
-        answers |= {(place[0], group): found[group] for group in batches[place] if group in found}
-        alone += [(place[0], group) for group in found if found[group]["error_code"] == ErrorCode.NOT_COORDINATOR]
+        answers |= {(broker[0], group): found[group] for group in batches[broker] if group in found}
+        alone += [(broker[0], group) for group in found if found[group]["error_code"] == ErrorCode.NOT_COORDINATOR]
     asked_alone = {
         (cluster, group): Ask(cluster, Coordinator("group", group), api_key, question([group]))
         for cluster, group in alone[:MAX_ALONE]

@@ -9,14 +9,14 @@ are back before its coordinator, it forgets the rejoin, and stays between two ge
 Invariants: no topic is reported as unknown while a cluster that may hold it is unreachable; a topic with a map has the
 partitions of its map whatever its cluster reports, unless it is gone; a topic is never created while any cluster holds
 it; no broker id or address of a cluster leaves this module untranslated; no leader epoch is returned
-(`places.NO_EPOCH`).
+(`lookups.NO_EPOCH`).
 """
 
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from gateway.composed import direct, places
+from gateway.composed import direct, lookups
 from gateway.composed.ask import (
     AnyBroker,
     Ask,
@@ -71,7 +71,7 @@ def metadata(context: Context, version: int, request: Message) -> Handler:
     else:
         chosen, racks = [], {}
     operations = yield from cluster_operations(context, request["include_cluster_authorized_operations"])
-    brokers = tuple(dict.fromkeys((*places.brokers(context), *_mentioned(chosen))))
+    brokers = tuple(dict.fromkeys((*lookups.brokers(context), *_mentioned(chosen))))
     nodes: Mapping[BrokerKey, NodeAddress] = (yield NeedNodes(brokers)) if brokers else {}
     return {
         "brokers": node_list(context, nodes, racks),
@@ -87,8 +87,8 @@ _Choosing = Generator[tuple[Ask, ...] | Long, Any, tuple[list[_Chosen], _Racks]]
 
 
 def _all_topics(context: Context, request: Message) -> _Choosing:
-    replies = yield from _ask(request, dict.fromkeys(places.usable(context)))
-    seen, found = _see(replies), places.holders(replies)
+    replies = yield from _ask(request, dict.fromkeys(lookups.usable(context)))
+    seen, found = _see(replies), lookups.holders(replies)
     names = dict.fromkeys(name for topics in seen.topics.values() for name in topics)
     for cluster in context.topology.clusters.values():
         # Topics that an unreachable cluster held when last seen are listed as not available: a pattern subscription
@@ -96,13 +96,13 @@ def _all_topics(context: Context, request: Message) -> _Choosing:
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
     there = [name for name in names if not context.view.concealed(name)]
-    if places.know_much(context, there):
+    if lookups.know_much(context, there):
         yield Long()
-    return [_choose(context, name, places.resolve(context, name, found).cluster, seen) for name in there], seen.racks
+    return [_choose(context, name, lookups.resolve(context, name, found).cluster, seen) for name in there], seen.racks
 
 
 def _named_topics(context: Context, request: Message, names: list[str]) -> _Choosing:
-    usable = places.usable(context)
+    usable = lookups.usable(context)
     describing = {name: _describing(context, name) for name in names}
     new = [name for name, clusters in describing.items() if clusters is None]
     # A topic that the topology lacks is looked up everywhere before it is created. It comes last, as it was not looked
@@ -110,16 +110,16 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> _Choo
     order = sorted(describing.items(), key=lambda item: item[1] is None)
     wanted = grouped((c, name) for name, clusters in order for c in usable if clusters is None or c in clusters)
     replies = yield from _ask(request, wanted)
-    seen, found = _see(replies), places.holders(replies)
-    doubtful = places.in_doubt(context) or len(seen.topics) < len(wanted)
+    seen, found = _see(replies), lookups.holders(replies)
+    doubtful = lookups.in_doubt(context) or len(seen.topics) < len(wanted)
     uncreated: list[str] = []
     if request["allow_auto_topic_creation"] and not doubtful:
         missing = [name for name in new if name not in found]
         uncreated = [name for name in missing if not _may_create(context, name)]
         yield from _create(context, request, [name for name in missing if name not in uncreated], seen)
-    if places.know_much(context, names):
+    if lookups.know_much(context, names):
         yield Long()
-    chosen = [(name, places.resolve(context, name, found).cluster) for name in names]
+    chosen = [(name, lookups.resolve(context, name, found).cluster) for name in names]
     found_topics = [_choose(context, name, cluster, seen, doubtful) for name, cluster in chosen]
     return [_uncreated(one) if one.topic["name"] in uncreated else one for one in found_topics], seen.racks
 
@@ -141,20 +141,20 @@ def _describing(context: Context, name: str) -> Collection[str | None] | None:
     """Clusters that have to describe a topic; None if no cluster is known to have it."""
     if context.view.concealed(name):
         return ()
-    if places.document(context, name).mapped:
-        writers, mirror = places.document(context, name).writers, places.read_mirror(context, name)
-        away = mirror is not None and not writers.issubset(places.usable(context))
+    if lookups.document(context, name).mapped:
+        writers, mirror = lookups.document(context, name).writers, lookups.read_mirror(context, name)
+        away = mirror is not None and not writers.issubset(lookups.usable(context))
         return writers | {mirror.target} if mirror is not None and away else writers
     if not context.topology.existing(name):
         return None
-    resolved = places.resolve(context, name)
+    resolved = lookups.resolve(context, name)
     # The topology may be some seconds old: if a binding leads to a cluster that seems to lack the topic, that cluster
     # is asked as well, or the client would write to another copy until the next survey.
-    return {resolved.cluster, places.wished(context, name) if resolved.differs else resolved.cluster}
+    return {resolved.cluster, lookups.wished(context, name) if resolved.differs else resolved.cluster}
 
 
 def _create(context: Context, request: Message, names: Iterable[str], seen: _ClusterAnswers) -> Asking[None]:
-    wanted = grouped((cluster, name) for name in names if (cluster := places.resolve(context, name).cluster))
+    wanted = grouped((cluster, name) for name in names if (cluster := lookups.resolve(context, name).cluster))
     replies = yield from _ask(request, {c: names for c, names in wanted.items() if c in seen.topics}, create=True)
     again = _see(replies)
     for cluster, topics in again.topics.items():
@@ -167,7 +167,7 @@ def _ask(
 ) -> Asking[dict[str, Reply]]:
     """:param wanted: topics by cluster; None: all."""
     flags = {"include_topic_authorized_operations": request["include_topic_authorized_operations"]}
-    return ask_each({c: places.ask_topics(c, wanted[c], create=create, **flags) for c in sorted(wanted)})
+    return ask_each({c: lookups.ask_topics(c, wanted[c], create=create, **flags) for c in sorted(wanted)})
 
 
 def _see(replies: Mapping[str, Reply]) -> _ClusterAnswers:
@@ -182,7 +182,7 @@ def _see(replies: Mapping[str, Reply]) -> _ClusterAnswers:
 def _choose(context: Context, name: str, cluster: str | None, seen: _ClusterAnswers, doubtful: bool = True) -> _Chosen:
     if cluster is None or context.view.concealed(name):
         return _Chosen("", _error(name, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
-    mapped = places.document(context, name).mapped
+    mapped = lookups.document(context, name).mapped
     described = {c for c, topics in seen.topics.items() if topics.get(name, {}).get("partitions")}
     if mapped and cluster not in described:
         cluster = min(described, default=cluster)
@@ -204,7 +204,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
     """A topic of a cluster that does not describe it: its last known state there, with the partitions of its map. None:
     it was never seen, and has no map."""
     topology = context.topology.clusters.get(cluster)
-    leaders = dict.fromkeys(places.document(context, name).partitions, _NO_LEADER)
+    leaders = dict.fromkeys(lookups.document(context, name).partitions, _NO_LEADER)
     leaders |= topology.topics.get(name, {}) if topology is not None else {}
     if not leaders:
         return None
@@ -220,7 +220,7 @@ def _last_known(context: Context, cluster: str, name: str) -> Message | None:
 def _moved(context: Context, topic: Message, cluster: str, seen: _ClusterAnswers) -> _Chosen:
     """Each partition as its writer's cluster describes it: single partitions may have moved alone."""
     name, partitions = topic["name"], list[Message]()
-    document, mirror = places.document(context, name), places.read_mirror(context, name)
+    document, mirror = lookups.document(context, name), lookups.read_mirror(context, name)
     elsewhere: dict[int, str] = {}
     described: dict[str | None, dict[int, Message]] = {
         c: {partition["partition_index"]: partition for partition in topics.get(name, {}).get("partitions", ())}
@@ -230,7 +230,7 @@ def _moved(context: Context, topic: Message, cluster: str, seen: _ClusterAnswers
         index = partition["partition_index"]
         if document.withheld(index):
             continue  # a producer that saw it would wait for it until the crossing ends
-        writer = places.written_in(context, name, index)
+        writer = lookups.written_in(context, name, index)
         if mirror is not None and writer == mirror.source and writer not in seen.topics:
             writer = mirror.target  # a reader of the copy finds a leader while the writer is unavailable
         found = described.get(writer, {}).get(index)
@@ -274,7 +274,7 @@ def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Mess
         leader = partition["leader_id"]
         translated: Message = {name: ids(cluster, partition[name]) for name in _REPLICAS}
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
-        partitions.append(partition | translated | places.NO_EPOCH)
+        partitions.append(partition | translated | lookups.NO_EPOCH)
     # Ids differ between clusters, and the gateway does not map them yet: clients take zero for "no id" (KIP-516).
     return chosen.topic | {"partitions": partitions, "topic_id": bytes(16)}
 
@@ -296,8 +296,8 @@ def describe_cluster(context: Context, version: int, request: Message) -> Handle
         return _refused(ErrorCode.MISMATCHED_ENDPOINT_TYPE, why)
     if kind != _BROKERS:
         return _refused(ErrorCode.UNSUPPORTED_ENDPOINT_TYPE, f"endpoint type {kind} is unknown")
-    cluster = places.user_cluster(context)
-    brokers = context.topology.clusters[cluster].brokers if cluster in places.usable(context) else ()
+    cluster = lookups.user_cluster(context)
+    brokers = context.topology.clusters[cluster].brokers if cluster in lookups.usable(context) else ()
     nodes = (yield NeedNodes(tuple((cluster, broker) for broker in sorted(brokers)))) if cluster and brokers else {}
     operations = yield from cluster_operations(context, request["include_cluster_authorized_operations"])
     return {
@@ -325,13 +325,13 @@ def node_list(
 
 def cluster_operations(context: Context, wanted: bool) -> Asking[int]:
     """Operations that the gateway's account may perform on the user's cluster, as a bit field."""
-    cluster = places.user_cluster(context)
-    if not wanted or cluster not in places.usable(context):
+    cluster = lookups.user_cluster(context)
+    if not wanted or cluster not in lookups.usable(context):
         return NOT_ASKED
     # Brokers before 2.8 return it in METADATA, those from 4.0 on only in DESCRIBE_CLUSTER (KIP-700).
     key, message = ApiKey.DESCRIBE_CLUSTER, Message(include_cluster_authorized_operations=True)
     if key not in context.topology.clusters[cluster].api_versions:
         key, message = ApiKey.METADATA, message | {"topics": [], "allow_auto_topic_creation": False}
-    ask = Ask(cluster, AnyBroker(), key, message, places.SURVEY_MS)
+    ask = Ask(cluster, AnyBroker(), key, message, lookups.SURVEY_MS)
     reply = yield from ask_or({"cluster_authorized_operations": NOT_ASKED}, ask)
     return int(reply["cluster_authorized_operations"])

@@ -6,13 +6,13 @@ offset would make a consumer skip or repeat records.
 
 from collections.abc import Mapping, Sequence
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Message
 from gateway.composed.by_partition import (
     LIST_OFFSETS,
     READ_UNCOMMITTED,
-    Inquiry,
     LogAnswer,
+    LogSearch,
     NamedPartition,
     Query,
     RequestShape,
@@ -22,7 +22,7 @@ from gateway.composed.by_partition import (
     to_leaders,
 )
 from gateway.composed.handlers import Context, Handler, handles
-from gateway.composed.places import ClusterPartition
+from gateway.composed.lookups import ClusterPartition
 from ha_core.model import Extent
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -40,11 +40,11 @@ def list_offsets(context: Context, version: int, request: Message) -> Handler:
     mapped, others = split(context, (key for key in wanted if key not in refused))
     more = {"replica_id": CONSUMER, "isolation_level": isolation}
     by_leaders = yield from to_leaders(context, LIST_OFFSETS, others, wanted, more)
-    outcomes = {key: outcome | places.NO_EPOCH for key, outcome in by_leaders.items()}
-    inquiries = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
-    for key, (error, timestamp, offset) in (yield from rounds(context, inquiries)).items():
-        outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **places.NO_EPOCH)
-    outcomes |= {key: LIST_OFFSETS.result(key[1], code, **places.NO_EPOCH) for key, code in refused.items()}
+    outcomes = {key: outcome | lookups.NO_EPOCH for key, outcome in by_leaders.items()}
+    searches = {key: _client_offset(context, key[:2], wanted[key]["timestamp"], isolation) for key in mapped}
+    for key, (error, timestamp, offset) in (yield from rounds(context, searches)).items():
+        outcomes[key] = LIST_OFFSETS.result(key[1], error, timestamp=timestamp, offset=offset, **lookups.NO_EPOCH)
+    outcomes |= {key: LIST_OFFSETS.result(key[1], code, **lookups.NO_EPOCH) for key, code in refused.items()}
     return {"topics": LIST_OFFSETS.topics(wanted, outcomes)}
 
 
@@ -87,22 +87,22 @@ _Logs = Sequence[tuple[Extent, ClusterPartition]]
 
 def _client_offset(
     context: Context, key: Partition, timestamp: int, isolation: int, reads: bool = True
-) -> Inquiry[LogAnswer]:
+) -> LogSearch[LogAnswer]:
     """LIST_OFFSETS for `timestamp`: a time in ms, or one of the negative constants.
 
     :param reads: True if the log ends for the client at the end of the copy that it reads.
     """
     logs = [
         (extent, ClusterPartition(extent.cluster, *key))
-        for extent in places.extents(context, *key)
+        for extent in lookups.extents(context, *key)
         if not extent.ignored
     ]
     # While the last cut lies ahead, the extent before it may still grow.
-    ahead = places.document(context, key[0]).crosses(key[1])
+    ahead = lookups.document(context, key[0]).crosses(key[1])
     if not logs:
         return _known(LogAnswer(ErrorCode.LEADER_NOT_AVAILABLE))
     if timestamp == LATEST:
-        if reads and (copy := places.read_copy(context, *key)) is not None:
+        if reads and (copy := lookups.read_copy(context, *key)) is not None:
             return _known(LogAnswer(0, -1, copy.end))
         found = _latest(logs[-2:] if ahead else logs[-1:], isolation)
     elif timestamp == EARLIEST:
@@ -114,22 +114,22 @@ def _client_offset(
     return _of_partition(context, key, found)
 
 
-def _of_partition(context: Context, key: Partition, found: Inquiry[LogAnswer]) -> Inquiry[LogAnswer]:
+def _of_partition(context: Context, key: Partition, found: LogSearch[LogAnswer]) -> LogSearch[LogAnswer]:
     answer = yield from found
     return LogAnswer(failed(context, key, answer.error)) if answer.error else answer
 
 
-def _known(answer: LogAnswer) -> Inquiry[LogAnswer]:
+def _known(answer: LogAnswer) -> LogSearch[LogAnswer]:
     return answer
     yield ()
 
 
-def _each(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[list[tuple[Extent, LogAnswer]]]:
+def _each(logs: _Logs, timestamp: int, isolation: int) -> LogSearch[list[tuple[Extent, LogAnswer]]]:
     found = yield tuple(Query(replica, timestamp, isolation) for _, replica in logs)
     return [(extent, found[Query(replica, timestamp, isolation)]) for extent, replica in logs]
 
 
-def _latest(logs: _Logs, isolation: int) -> Inquiry[LogAnswer]:
+def _latest(logs: _Logs, isolation: int) -> LogSearch[LogAnswer]:
     """The end of the last extent; of two, the origin's until its log has reached the cut, the target's from then on."""
     for extent, log_end in (yield from _each(logs, LATEST, isolation)):
         if log_end.error:
@@ -141,7 +141,7 @@ def _latest(logs: _Logs, isolation: int) -> Inquiry[LogAnswer]:
     return latest
 
 
-def _earliest(logs: _Logs, ahead: bool) -> Inquiry[LogAnswer]:
+def _earliest(logs: _Logs, ahead: bool) -> LogSearch[LogAnswer]:
     closed, (extent, open_replica) = logs[:-1], logs[-1]
     found = yield (*(Query(r, EARLIEST) for _, r in logs), *(Query(r, LATEST) for _, r in closed))
     for older, replica in closed:
@@ -156,7 +156,7 @@ def _earliest(logs: _Logs, ahead: bool) -> Inquiry[LogAnswer]:
     return start if start.error else LogAnswer(0, -1, extent.clip(start.offset))
 
 
-def _at_time(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
+def _at_time(logs: _Logs, timestamp: int, isolation: int) -> LogSearch[LogAnswer]:
     for extent, answer in (yield from _each(logs, timestamp, isolation)):
         if answer.error:
             return answer
@@ -168,7 +168,7 @@ def _at_time(logs: _Logs, timestamp: int, isolation: int) -> Inquiry[LogAnswer]:
     return _NOTHING
 
 
-def _largest_timestamp(logs: _Logs) -> Inquiry[LogAnswer]:
+def _largest_timestamp(logs: _Logs) -> LogSearch[LogAnswer]:
     best = _NOTHING
     for extent, answer in (yield from _each(logs, MAX_TIMESTAMP, READ_UNCOMMITTED)):
         if answer.error:

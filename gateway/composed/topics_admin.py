@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import Ask, Asking, ClusterUnavailableError, Controller, Message, ask_each, grouped
 from gateway.composed.handlers import Context, DeleteMoved, Handler, handles
 from gateway.model.rights import Denied
@@ -21,7 +21,7 @@ class _Refused(NamedTuple):
     why: str | None
 
 
-class _Placed(NamedTuple):
+class _ClusterTopic(NamedTuple):
     cluster: str
     topic: Message
     """The topic's entry in the request to that cluster."""
@@ -38,25 +38,25 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
     too_many = _too_many(context, sum(map(_partitions, request["topics"])))
     names = [] if too_many else [name for name, times in _times(request["topics"]).items() if times == 1]
     # The topology may be some seconds old, and a topic must not be created in two clusters.
-    asks = {cluster: places.ask_topics(cluster, names) for cluster in places.usable(context)} if names else {}
+    asks = {cluster: lookups.ask_topics(cluster, names) for cluster in lookups.usable(context)} if names else {}
     replies = yield from ask_each(asks)
-    found = places.holders(replies)
+    found = lookups.holders(replies)
     unseen = _unseen(context)
     answered = {cluster for cluster, reply in replies.items() if not isinstance(reply, ClusterUnavailableError)}
     doubtful = bool(context.view.clusters.keys() - answered)
 
-    def place(topic: Message) -> _Placed | _Refused:
+    def choose(topic: Message) -> _ClusterTopic | _Refused:
         if too_many:
             return too_many
         name = topic["name"]
-        cluster = places.resolve(context, name, found).cluster
+        cluster = lookups.resolve(context, name, found).cluster
         there = {*found.get(name, ()), *context.topology.existing(name)}
         if context.view.deleted(name):
             # Admin clients retry on it. TOPIC_ALREADY_EXISTS would contradict METADATA.
-            return _Refused(AWAY, f"{places.concealed(context, name)}; the name is free when that has ended")
+            return _Refused(AWAY, f"{lookups.concealed(context, name)}; the name is free when that has ended")
         if context.view.concealed(name):
-            return _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, places.concealed(context, name))
-        if places.document(context, name).mapped:
+            return _Refused(ErrorCode.INVALID_TOPIC_EXCEPTION, lookups.concealed(context, name))
+        if lookups.document(context, name).mapped:
             return _mapped_already(context, name, there, doubtful)
         if cluster is None:
             return _Refused(ErrorCode.INVALID_REQUEST, "the topic has no cluster: bind the user or set a default")
@@ -68,7 +68,7 @@ def create_topics(context: Context, version: int, request: Message) -> Handler:
             return _Refused(AWAY, why)
         return _assigned(context, cluster, topic)
 
-    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", place)
+    answers = yield from _ask(request, ApiKey.CREATE_TOPICS, request["topics"], "topics", choose)
     return {"topics": [_shown(context, {"configs": []} | answer) for answer in answers]}
 
 
@@ -117,20 +117,20 @@ def _shown(context: Context, created: Message) -> Message:
 
 @handles(ApiKey.DELETE_TOPICS)
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
-    def place(topic: Message) -> _Placed | _Refused:
+    def choose(topic: Message) -> _ClusterTopic | _Refused:
         name = topic["name"]
         if not _may_delete(context, name):
             return _undeleted(context, name)
-        document = places.document(context, name)
+        document = lookups.document(context, name)
         if document.mapped and (mover := _mover(document)) is None:
             moved.append(name)
             return _Refused(AWAY, None)
         cluster = _cluster(context, name, mover if document.mapped else document.fence)
-        return _Placed(cluster, topic) if isinstance(cluster, str) else cluster
+        return _ClusterTopic(cluster, topic) if isinstance(cluster, str) else cluster
 
     moved: list[str] = []
     topics = [{"name": name} for name in request["topic_names"]]
-    responses = yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", place)
+    responses = yield from _ask(request, ApiKey.DELETE_TOPICS, topics, "responses", choose)
     if moved:
         # An operation deletes them, because their records are in several clusters and their map points there.
         result = yield DeleteMoved(context.user, tuple(moved[:MAX_MOVED]), request["timeout_ms"])
@@ -151,8 +151,8 @@ def _may_delete(context: Context, name: str) -> bool:
 def _undeleted(context: Context, name: str) -> _Refused:
     """Refusal for a visible topic that the client may not delete: controllers check first whether the topic exists."""
     there = not context.view.concealed(name)
-    there = there and (places.document(context, name).mapped or bool(context.topology.existing(name)))
-    if not there and not places.in_doubt(context):
+    there = there and (lookups.document(context, name).mapped or bool(context.topology.existing(name)))
+    if not there and not lookups.in_doubt(context):
         return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "This server does not host this topic-partition.")
     context.deny([Denied("DELETE", "TOPIC", name)])
     return _Refused(*DENIED["TOPIC"])
@@ -169,17 +169,17 @@ def create_partitions(context: Context, version: int, request: Message) -> Handl
     too_many = _too_many(context, sum(_growth(context, topic) for topic in request["topics"]))
     ungrown = {} if too_many else (yield from _grow_standbys(context, request))
 
-    def place(topic: Message) -> _Placed | _Refused:
+    def choose(topic: Message) -> _ClusterTopic | _Refused:
         if too_many:
             return too_many
         if topic["name"] in ungrown:
             return ungrown[topic["name"]]
-        document = places.document(context, topic["name"])
+        document = lookups.document(context, topic["name"])
         cluster = _cluster(context, topic["name"], _mover(document))
         return _assigned(context, cluster, topic) if isinstance(cluster, str) else cluster
 
-    results = yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", place)
-    left = {result["name"] for result in results if places.may_have_left(context, result["name"])}
+    results = yield from _ask(request, ApiKey.CREATE_PARTITIONS, request["topics"], "results", choose)
+    left = {result["name"] for result in results if lookups.may_have_left(context, result["name"])}
     again = "topic {} is being moved; try again when that has ended"
     return {
         "results": [
@@ -199,7 +199,7 @@ def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refu
     mirrors = [
         mirror
         for mirror in context.view.mirrors.values()
-        if mirror.topic in counts and not _mover(places.document(context, mirror.topic))
+        if mirror.topic in counts and not _mover(lookups.document(context, mirror.topic))
     ]
     if request["validate_only"]:
         return refused
@@ -222,7 +222,7 @@ def _growing(cluster: str, names: Iterable[str], counts: Mapping[str, int], requ
     """The brokers assign the partitions: broker ids in the request belong to one cluster only."""
     topics = [{"name": name, "count": counts[name], "assignments": None} for name in dict.fromkeys(names)]
     message = {"topics": topics, "timeout_ms": request["timeout_ms"], "validate_only": only_try}
-    return Ask(cluster, Controller(), ApiKey.CREATE_PARTITIONS, message, places.wait_ms(request))
+    return Ask(cluster, Controller(), ApiKey.CREATE_PARTITIONS, message, lookups.wait_ms(request))
 
 
 def _mover(document: Topic) -> Fence | Crossing | None:
@@ -238,7 +238,7 @@ def _ask(
     api_key: int,
     topics: Sequence[Message],
     results: str,
-    place: Callable[[Message], _Placed | _Refused],
+    choose: Callable[[Message], _ClusterTopic | _Refused],
 ) -> Asking[list[Message]]:
     """Result of each topic, once per name: the answer of its cluster's controller, or the refusal."""
     times = _times(topics)
@@ -248,12 +248,12 @@ def _ask(
         name = topic["name"]
         # As controllers answer: they cannot know which of the two is meant.
         twice = _Refused(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
-        placed = twice if times[name] > 1 else place(topic)
-        if isinstance(placed, _Refused):
-            answers[name] = _result(name, *placed)
+        chosen = twice if times[name] > 1 else choose(topic)
+        if isinstance(chosen, _Refused):
+            answers[name] = _result(name, *chosen)
         else:
             answers[name] = _result(name, AWAY, "the cluster left this topic out of its answer")
-            wanted.setdefault(placed.cluster, []).append(placed.topic)
+            wanted.setdefault(chosen.cluster, []).append(chosen.topic)
 
     def message(topics: list[Message]) -> Message:
         by_name = api_key == ApiKey.DELETE_TOPICS
@@ -261,7 +261,7 @@ def _ask(
         options: Message = {name: request[name] for name in ("timeout_ms", "validate_only") if name in request}
         return {"topics": topics, **options, **named}
 
-    wait_ms = places.wait_ms(request)
+    wait_ms = lookups.wait_ms(request)
     asks = {
         cluster: Ask(cluster, Controller(), api_key, message(topics), wait_ms) for cluster, topics in wanted.items()
     }
@@ -289,23 +289,23 @@ def _unseen(context: Context) -> list[str]:
 def _cluster(context: Context, topic: str, mover: Fence | Crossing | None) -> str | _Refused:
     """The cluster of an existing topic that clients see, unless it is being moved."""
     if context.view.concealed(topic):
-        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, places.concealed(context, topic))
+        return _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, lookups.concealed(context, topic))
     if mover:
         why = f"topic {topic} is being moved by operation {mover.operation}; try again when it has ended"
         return _Refused(ErrorCode.POLICY_VIOLATION, why)
-    return places.resolve(context, topic).cluster or _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
+    return lookups.resolve(context, topic).cluster or _Refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, None)
 
 
-def _assigned(context: Context, cluster: str, topic: Message) -> _Placed | _Refused:
+def _assigned(context: Context, cluster: str, topic: Message) -> _ClusterTopic | _Refused:
     """The topic, its assignments with the cluster's own broker ids."""
     name, assignments = topic["name"], list[Message]()
     for assignment in topic["assignments"] or ():
         ids: list[int] = []
         for node_id in assignment["broker_ids"]:
-            broker = places.real_broker(context, node_id)
+            broker = lookups.real_broker(context, node_id)
             if broker is None or broker[0] != cluster:
                 what = f"a broker of cluster {broker[0]}; topic {name} belongs to cluster {cluster}" if broker else None
                 return _Refused(ErrorCode.INVALID_REPLICA_ASSIGNMENT, f"node {node_id} is {what or 'not a broker'}")
             ids.append(broker[1])
         assignments.append(assignment | {"broker_ids": ids})
-    return _Placed(cluster, topic if topic["assignments"] is None else topic | {"assignments": assignments})
+    return _ClusterTopic(cluster, topic if topic["assignments"] is None else topic | {"assignments": assignments})

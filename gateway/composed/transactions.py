@@ -1,6 +1,6 @@
 """DESCRIBE_PRODUCERS, DESCRIBE_TRANSACTIONS and LIST_TRANSACTIONS."""
 
-from gateway.composed import places
+from gateway.composed import lookups
 from gateway.composed.ask import (
     Ask,
     ClusterUnavailableError,
@@ -40,7 +40,7 @@ def describe_producers(context: Context, version: int, request: Message) -> Hand
 @handles(ApiKey.DESCRIBE_TRANSACTIONS)
 def describe_transactions(context: Context, version: int, request: Message) -> Handler:
     names = dict.fromkeys(request["transactional_ids"])
-    key, cluster = ApiKey.DESCRIBE_TRANSACTIONS, places.user_cluster(context)
+    key, cluster = ApiKey.DESCRIBE_TRANSACTIONS, lookups.user_cluster(context)
     asks = {
         name: Ask(cluster, Coordinator("transaction", name), key, {"transactional_ids": [name]})
         for name in names
@@ -55,11 +55,11 @@ def describe_transactions(context: Context, version: int, request: Message) -> H
 @handles(ApiKey.LIST_TRANSACTIONS)
 def list_transactions(context: Context, version: int, request: Message) -> Handler:
     """Lists the user's cluster, each transaction at the node of its coordinator, for the same reason as groups."""
-    if context.port_cluster != places.user_cluster(context):
+    if context.port_cluster != lookups.user_cluster(context):
         return {"error_code": 0, "transaction_states": []}
     # COORDINATOR_NOT_AVAILABLE would end Java's listing of all brokers.
     away = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
-    return (yield from places.ask_port(context, ApiKey.LIST_TRANSACTIONS, request, "transaction_states", away))
+    return (yield from lookups.ask_port(context, ApiKey.LIST_TRANSACTIONS, request, "transaction_states", away))
 
 
 def _state(name: str, reply: Reply | None) -> Message:

@@ -152,7 +152,7 @@ class Config(ConfigSection):
         return self
 
     @model_validator(mode="after")
-    def _each_thing_from_one_place(self) -> Self:
+    def _each_thing_from_one_source(self) -> Self:
         if self.follows("users") and self.authentication.users_file is not None:
             raise ValueError(
                 "authentication.users_file and platform.follows: both say who can log in; leave users_file out, or "

@@ -40,8 +40,8 @@ def _lines(file: Path, error: ValidationError) -> Iterable[str]:
         if kind == "missing":
             yield f"{file}: {key}: missing; add it"
         elif kind == "extra_forbidden":
-            place = fault["loc"]
-            keys = ", ".join((_section(str(place[0])) if len(place) > 1 else Config).model_fields)
+            location = fault["loc"]
+            keys = ", ".join((_section(str(location[0])) if len(location) > 1 else Config).model_fields)
             yield f"{file}: {key}: {_short(fault['input'])}: no such key here; known keys are {keys}"
         elif kind == "value_error":
             yield f"{file}: {key}: {text}" if fault["loc"] else f"{file}: {text}"

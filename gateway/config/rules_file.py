@@ -52,24 +52,24 @@ _OF_USER = frozenset({"groups", "super_user"})
 
 def _users(users: Mapping[Any, Any], faults: list[str]) -> Iterator[User]:
     for name, fields in users.items():
-        place, values = f"users: {name}", {} if fields is None else fields
+        where, values = f"users: {name}", {} if fields is None else fields
         if not isinstance(values, Mapping) or values.keys() - _OF_USER:
-            faults.append(f"{place}: known keys are groups, super_user")
+            faults.append(f"{where}: known keys are groups, super_user")
             continue
         groups, super_user = values.get("groups", []), values.get("super_user", False)
         if not isinstance(super_user, bool):
-            faults.append(f"{place}: super_user: {super_user!r}: write true or false")
+            faults.append(f"{where}: super_user: {super_user!r}: write true or false")
         elif not isinstance(groups, list):
-            faults.append(f"{place}: groups: {groups!r}: write a list of names")
+            faults.append(f"{where}: groups: {groups!r}: write a list of names")
         else:
             try:
                 if principal(f"User:{name}" if isinstance(name, str) else name) == ANYBODY:
-                    faults.append(f"{place}: not a user; name one")
+                    faults.append(f"{where}: not a user; name one")
                     continue
                 for group in groups:
                     principal(f"Group:{group}" if isinstance(group, str) else group)
             except AccessRuleError as error:
-                faults.append(f"{place}: {error}")
+                faults.append(f"{where}: {error}")
             else:
                 yield User(name, frozenset(groups), super_user)
 

@@ -23,7 +23,7 @@ from gateway.composed.handlers import (
     NodeAddress,
     compose,
 )
-from gateway.composed.places import know_much
+from gateway.composed.lookups import know_much
 from gateway.model.nodes import NodeBook
 from gateway.process.listings import Listings, lists_all, placement
 from gateway.runtime.offload import free, heavy, offload

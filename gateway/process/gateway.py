@@ -32,13 +32,13 @@ from gateway.process.composing import Composer, Errands
 from gateway.process.deleted_records import DeletedRecordsWriter
 from gateway.process.deleting_moved import DeletingMoved
 from gateway.process.drains import Drains
-from gateway.process.inquiries import Inquiries
 from gateway.process.known_accounts import authentication, known_accounts
 from gateway.process.last_known_topics import recall
 from gateway.process.login_verification import LoginVerification
 from gateway.process.membership import Membership
 from gateway.process.peers import addresses
 from gateway.process.producer_ids import ProducerIds
+from gateway.process.shared_state_queries import SharedStateQueries
 from gateway.process.sockets.clients import Clients
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived
@@ -53,10 +53,10 @@ from gateway.session.commands import (
     AwaitLease,
     BrokerLane,
     Cause,
+    CheckTopicExists,
     Compose,
     Delays,
     FindLeaders,
-    LookUpTopic,
     NotServed,
     OffloadWork,
     Refresh,
@@ -171,7 +171,7 @@ class Gateway:
             host=config.listen.advertised_host,
         )
         transactions = Holders()
-        self.inquiries = Inquiries(
+        self.shared_state_queries = SharedStateQueries(
             self.upstream, self.writer_epochs, self.duplicate_offsets, transactions, lambda: self.snapshot.view
         )
         on_platform = (lambda _user: False) if self.platform is None else self.platform.knows
@@ -279,11 +279,11 @@ class Gateway:
             self._listen(discovery.host, discovery.port, Port(direct=True))
             _log.info("naming real brokers to clients on %s:%d", discovery.host, discovery.port)
 
-    def _listen(self, host: str, port: int, place: Port) -> None:
+    def _listen(self, host: str, number: int, port: Port) -> None:
         if self.config.worker_of:
-            self.clients.listeners.join(next(self._shared), place)
+            self.clients.listeners.join(next(self._shared), port)
         else:
-            self.clients.listeners.listen(host, port, place)
+            self.clients.listeners.listen(host, number, port)
 
     async def stop(self, told_to: bool = True) -> None:
         """Accepts nothing more from clients, answers requests in flight, then ends everything.
@@ -369,7 +369,7 @@ class Gateway:
             unreadable=frozenset(self.unreadable),
             fresh=True,
             fences=standing,
-            waits_in_place={},
+            still_read_here={},
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
@@ -398,13 +398,13 @@ class Gateway:
     def _end_users(self, users: frozenset[str]) -> None:
         """Ends connections of users that the platform has deleted, or whose password keys are gone."""
         for connection in tuple(self.clients.open):
-            if connection.session.client.entry.user in users:
+            if connection.session.client.auth_state.user in users:
                 self._end_if_user_gone(connection)
 
     def _end_if_user_gone(self, connection: ClientConnection) -> None:
         accounts, who = (
             None if self.platform is None else self.platform.accounts,
-            connection.session.client.entry.logged_in,
+            connection.session.client.auth_state.logged_in,
         )
         if accounts is not None and who is not None and not accounts.may_stay(who.user, who.mechanism):
             connection.leave(Cause.USER_GONE, "its user was deleted, or can log in so no more")
@@ -470,7 +470,7 @@ class Gateway:
         self.members.report()
 
     def _connect(self, client: Arrived) -> ClientConnection:
-        session = Session(client.place, self.shared, self.snapshot, address(client.host))
+        session = Session(client.port, self.shared, self.snapshot, address(client.host))
         if client.user is not None:
             session.client.recognise(client.user)
         return ClientConnection(self, client.sock, session, client.host)
@@ -522,10 +522,10 @@ class Gateway:
                 self.upstream.refresh_soon()
             case FindLeaders(cluster, topics):
                 self.upstream.find_leaders_soon(cluster, topics)
-            case LookUpTopic(cluster, topic):
-                self.upstream.look_up_soon(cluster, topic)
+            case CheckTopicExists(cluster, topic):
+                self.upstream.check_exists_soon(cluster, topic)
             case _:
-                self.inquiries.ask(wish)
+                self.shared_state_queries.ask(wish)
 
     def _audit(self, connection: ClientConnection, api_key: int, denied: Sequence[Denied]) -> None:
         address = connection.session.context.address

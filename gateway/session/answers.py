@@ -29,7 +29,7 @@ from gateway.session.snapshot import Snapshot
 from gateway.session.throttling import Throttling
 from gateway.session.upstream import Upstream, Upstreams
 from ha_core.model import Topic, View
-from ha_core.wire import ApiKey, RemoteProtocolError, Route
+from ha_core.wire import ApiKey, Destination, RemoteProtocolError
 from ha_core.wire.fetch_answer import SESSION_ID_BYTES, FetchPatcher, session_id_of
 
 PATIENCE_S = 2.0
@@ -190,7 +190,7 @@ class BrokerAnswers:
     def _asks_coordinator(self, pending: Passed) -> bool:
         """True if a top-level error in the answer can make the client look for its coordinator again."""
         api = pending.request.api
-        to_coordinator = api.route in (Route.GROUP, Route.TRANSACTION)
+        to_coordinator = api.destination in (Destination.GROUP, Destination.TRANSACTION)
         return self._context.life.connected and to_coordinator and api.error is not None and not api.error.topics
 
     # Reads from an old cluster do not wait for unresponsive brokers. A connection that is cut without a RST hangs until
@@ -279,19 +279,19 @@ def _any_left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[b
 
 def _left(before: View, snapshot: Snapshot, cluster: str, topics: Sequence[bytes]) -> Iterator[bool]:
     """For each topic, True if it is now read elsewhere, or at other offsets, than in this cluster before."""
-    after, known = snapshot.view, snapshot.waits_in_place
+    after, known = snapshot.view, snapshot.still_read_here
     for name in map(text, topics):
         then, now = before.topics.get(name), after.topics.get(name)
         if now is then or now is None or not now.mapped:
             continue
         key = (before.revision, after.revision, cluster, name)
-        in_place = known.get(key)
-        if in_place is None:
-            in_place = known[key] = _still_in_place(then if then is not None and then.mapped else None, now, cluster)
-        yield not in_place
+        here = known.get(key)
+        if here is None:
+            here = known[key] = _still_read_here(then if then is not None and then.mapped else None, now, cluster)
+        yield not here
 
 
-def _still_in_place(then: Topic | None, now: Topic, cluster: str) -> bool:
+def _still_read_here(then: Topic | None, now: Topic, cluster: str) -> bool:
     """True if a fetch that waits in a cluster for a topic's newest records still waits at the right place.
 
     :param then: None: the topic had no map, so offsets were the cluster's.

@@ -28,12 +28,12 @@ from ha_core.wire.sasl_steps import Question
 
 @dataclass(frozen=True, slots=True)
 class Anonymous:
-    """:ivar entered: True if requests are handled: here those of the user `anonymous`."""
+    """:ivar may_request: True if requests are handled: here those of the user `anonymous`."""
 
     user: ClassVar = None
     logged_in: ClassVar = None
     expires_at: ClassVar = math.inf
-    entered: bool
+    may_request: bool
 
     def prove(self, sasl: SaslServer) -> SaslInProgress:
         return SaslInProgress(sasl, None)
@@ -55,7 +55,7 @@ class SaslInProgress:
         return None if self.before is None else self.before.logged_in
 
     @property
-    def entered(self) -> bool:
+    def may_request(self) -> bool:
         return self.before is not None
 
     @property
@@ -89,8 +89,8 @@ class Verifying:
         return self.proving.logged_in
 
     @property
-    def entered(self) -> bool:
-        return self.proving.entered
+    def may_request(self) -> bool:
+        return self.proving.may_request
 
     @property
     def expires_at(self) -> float:
@@ -104,7 +104,7 @@ class Verifying:
 class Authenticated:
     """:ivar expires_at: from then on the client may only re-authenticate (KIP-368)."""
 
-    entered: ClassVar = True
+    may_request: ClassVar = True
     user: str
     mechanism: str
     expires_at: float
@@ -121,7 +121,7 @@ class Authenticated:
 class TlsAuthenticated:
     """The certificate names the user. A SASL login is optional, and has to be of the same user."""
 
-    entered: ClassVar = True
+    may_request: ClassVar = True
     logged_in: ClassVar = None
     mechanism: ClassVar = None
     expires_at: ClassVar = math.inf
@@ -131,4 +131,4 @@ class TlsAuthenticated:
         return SaslInProgress(sasl, self)
 
 
-Entry = Anonymous | SaslInProgress | Verifying | Authenticated | TlsAuthenticated
+AuthState = Anonymous | SaslInProgress | Verifying | Authenticated | TlsAuthenticated

@@ -36,7 +36,7 @@ _RAW_TOKEN = Request.own(ApiKey.SASL_AUTHENTICATE, 0, DEFAULT_LIMITS)
 
 
 class Login:
-    """The login of one client, whose state is the client's `entry`."""
+    """The login of one client, whose state is the client's `auth_state`."""
 
     __slots__ = ("_client", "_context", "_in_flight", "_intake", "_session")
 
@@ -64,9 +64,9 @@ class Login:
 
     def handshake(self, request: Request) -> None:
         """Handles the choice of a mechanism: for the first time, or to re-authenticate (KIP-368)."""
-        mechanism, entry = request.decode()["mechanism"], self._client.entry
-        if isinstance(entry, SaslInProgress):
-            sasl = entry.sasl
+        mechanism, auth_state = request.decode()["mechanism"], self._client.auth_state
+        if isinstance(auth_state, SaslInProgress):
+            sasl = auth_state.sasl
         else:
             sasl = SaslServer(self._context.shared.authentication.mechanisms, self._context.shared.limits)
         error = sasl.handshake(mechanism, request.api_version)
@@ -76,17 +76,17 @@ class Login:
             self._end(request, answer, why, self._context.now)
             return
         self._in_flight.reply(request, answer)
-        if error is ErrorCode.NONE and not isinstance(entry, SaslInProgress | Verifying):
-            self._client.entry = entry.prove(sasl)
+        if error is ErrorCode.NONE and not isinstance(auth_state, SaslInProgress | Verifying):
+            self._client.auth_state = auth_state.prove(sasl)
 
     def authenticate(self, request: Request) -> None:
-        token, entry = request.decode()["auth_bytes"], self._client.entry
-        if isinstance(entry, SaslInProgress):
-            self._go_on(entry, token, request, self._context.now)
+        token, auth_state = request.decode()["auth_bytes"], self._client.auth_state
+        if isinstance(auth_state, SaslInProgress):
+            self._go_on(auth_state, token, request, self._context.now)
         else:
             self._end(request, _OUT_OF_TURN, "SaslAuthenticate without SaslHandshake", self._context.now)
 
-    def raw_token(self, entry: SaslInProgress, buf: bytearray, pos: int, end: int) -> int:
+    def raw_token(self, auth_state: SaslInProgress, buf: bytearray, pos: int, end: int) -> int:
         """Handles a bare token, as sent after a SaslHandshake of version 0 (brokers before 1.0). A refusal has no
         answer: the connection ends.
 
@@ -94,23 +94,23 @@ class Login:
         """
         stop = pos + 4 + frame_size(buf, pos, self._context.shared.limits.max_sasl_bytes, 0)
         if stop <= end:
-            self._go_on(entry, bytes(memoryview(buf)[pos + 4 : stop]), None, self._context.now)
+            self._go_on(auth_state, bytes(memoryview(buf)[pos + 4 : stop]), None, self._context.now)
             return stop
         return pos
 
     def verified(self, reply: Reply) -> None:
         """Continues a login after its claim was checked."""
-        entry = self._client.entry
-        if isinstance(entry, Verifying) and self._context.life.receives:
-            self._client.entry = proving = entry.verified()
-            self._go_on(proving, reply, entry.request, entry.since)
+        auth_state = self._client.auth_state
+        if isinstance(auth_state, Verifying) and self._context.life.receives:
+            self._client.auth_state = proving = auth_state.verified()
+            self._go_on(proving, reply, auth_state.request, auth_state.since)
 
-    def _go_on(self, entry: SaslInProgress, came: bytes | Reply, request: Request | None, since: float) -> None:
+    def _go_on(self, auth_state: SaslInProgress, came: bytes | Reply, request: Request | None, since: float) -> None:
         """
         :param came: a token, or the result of checking a claim.
         :param request: the request to answer; None: a bare token.
         """
-        sasl, authentication = entry.sasl, self._context.shared.authentication
+        sasl, authentication = auth_state.sasl, self._context.shared.authentication
         login_rate_limiter = authentication.login_rate_limiter
         try:
             if (
@@ -132,7 +132,7 @@ class Login:
                     return
                 reply = authentication.accounts.reply(step)
                 if reply is None:
-                    self._client.entry = entry.ask(step, request, since)
+                    self._client.auth_state = auth_state.ask(step, request, since)
                     self._context.emit(VerifyLogin(step))
                     return
                 step = sasl.reply(reply)
@@ -150,12 +150,12 @@ class Login:
         elif isinstance(step, Challenge):
             self._say(request, step.data)
         else:
-            self._prove(entry, step, request, since)
+            self._prove(auth_state, step, request, since)
 
-    def _prove(self, entry: SaslInProgress, proved: Proved, request: Request | None, since: float) -> None:
+    def _prove(self, auth_state: SaslInProgress, proved: Proved, request: Request | None, since: float) -> None:
         """The claim is proved. KIP-368: a connection may re-authenticate, but not as another user."""
-        before, authentication = entry.before, self._context.shared.authentication
-        mechanism = entry.sasl.mechanism
+        before, authentication = auth_state.before, self._context.shared.authentication
+        mechanism = auth_state.sasl.mechanism
         if before is not None and (before.user != proved.user or before.mechanism not in (None, mechanism)):
             before_by, now_by = before.mechanism or "certificate", mechanism
             why = f"user {before.user!r} by {before_by} re-authenticates as {proved.user!r} by {now_by}"
@@ -166,12 +166,12 @@ class Login:
         if not math.isinf(good_for_s):
             good_for_s = min(good_for_s, MAX_SESSION_S)
         authentication.login_rate_limiter.succeeded(self._context.address, proved.user)
-        self._enter(entry, proved.user, self._context.now + good_for_s)
+        self._enter(auth_state, proved.user, self._context.now + good_for_s)
         self._say(request, proved.data, 0 if math.isinf(good_for_s) else int(good_for_s * 1000))
 
-    def _enter(self, entry: SaslInProgress, user: str, expires_at: float) -> None:
+    def _enter(self, auth_state: SaslInProgress, user: str, expires_at: float) -> None:
         """Drops decisions that were made for another user."""
-        self._client.enter(entry, user, expires_at)
+        self._client.enter(auth_state, user, expires_at)
         self._client.forget_routes()
         self._session.decisions.forget()
         self._session.fetching.forget_routes()

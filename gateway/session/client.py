@@ -1,6 +1,6 @@
 """The client of a session: its login, its rights, and the routes of its topics and groups."""
 
-from gateway.session.auth_state import Anonymous, Entry, SaslInProgress, TlsAuthenticated
+from gateway.session.auth_state import Anonymous, AuthState, SaslInProgress, TlsAuthenticated
 from gateway.session.client_ids import ByClientId
 from gateway.session.context import SessionContext
 from gateway.session.open_transactions import OpenTransactions
@@ -17,27 +17,34 @@ class SessionClient:
     """
 
     __slots__ = (
-        "_context", "_routes", "_throttling", "client_id", "entry", "producer_order", "software", "transactions",
+        "_context",
+        "_routes",
+        "_throttling",
+        "auth_state",
+        "client_id",
+        "producer_order",
+        "software",
+        "transactions",
     )  # fmt: skip
 
     def __init__(self, context: SessionContext, throttling: Throttling) -> None:
         shared = context.shared
         self._context, self._throttling = context, throttling
         self._routes: ByClientId[Routes] = ByClientId()
-        self.entry: Entry = Anonymous(shared.authentication.anonymous)
+        self.auth_state: AuthState = Anonymous(shared.authentication.anonymous)
         self.software: str | None = None
         self.client_id: str | None = None
         self.transactions = OpenTransactions(shared.transactions, context.port.cluster)
         self.producer_order = shared.producer_orders.of(None)
 
-    def enter(self, entry: SaslInProgress, user: str, expires_at: float) -> None:
+    def enter(self, auth_state: SaslInProgress, user: str, expires_at: float) -> None:
         """The client has authenticated."""
-        self.entry = entry.authenticated(user, expires_at)
+        self.auth_state = auth_state.authenticated(user, expires_at)
         self._is(user)
 
     def recognise(self, user: str) -> None:
         """The client has presented the user's certificate; called before it has sent anything."""
-        self.entry = TlsAuthenticated(user)
+        self.auth_state = TlsAuthenticated(user)
         self._is(user)
 
     def _is(self, user: str) -> None:
@@ -51,7 +58,7 @@ class SessionClient:
         if routes is None:
             self.client_id = client_id
             context = self._context
-            identity = context.snapshot.view.identify(self.entry.user, client_id)
+            identity = context.snapshot.view.identify(self.auth_state.user, client_id)
             routes = Routes(context.snapshot, identity, context.port, self.verdicts, context.shared.remembered)
             self._routes.keep(client_id, routes)
         return routes
@@ -67,4 +74,4 @@ class SessionClient:
         They depend on the authenticated user: a client id, which may name another one, grants nothing.
         """
         rights = self._context.snapshot.rights
-        return None if rights is None else rights.of(self.entry.user or ANONYMOUS, self._context.address)
+        return None if rights is None else rights.of(self.auth_state.user or ANONYMOUS, self._context.address)

@@ -126,14 +126,14 @@ class FindLeaders(NamedTuple):
     topics: frozenset[str]
 
 
-class LookUpTopic(NamedTuple):
+class CheckTopicExists(NamedTuple):
     """A client uses a topic that the gateway does not know: ask the cluster whether it exists."""
 
     cluster: str
     topic: str
 
 
-class Inquire(NamedTuple):
+class FindProducers(NamedTuple):
     """Ask the cluster for the producers of this partition. Its answer goes to `WriterEpochs.opened`."""
 
     cluster: str
@@ -141,14 +141,14 @@ class Inquire(NamedTuple):
     partition: int
 
 
-class LookUp(NamedTuple):
-    """Look up the offset of a batch that an earlier writer epoch holds; it goes to `DuplicateOffsets.learn`."""
+class FindDuplicateOffset(NamedTuple):
+    """Find the offset of a batch that an earlier writer epoch holds; it goes to `DuplicateOffsets.learn`."""
 
     wanted: EarlierBatch
 
 
-class LookFor(NamedTuple):
-    """Ask whether the transaction began elsewhere. Its coordinator's answer goes to `open_transactions.learn_begun`."""
+class CheckTransactionBegan(NamedTuple):
+    """Ask whether the transaction began elsewhere. Its coordinator's answer goes to `open_transactions.learn_began`."""
 
     cluster: str
     user: str | None
@@ -157,9 +157,9 @@ class LookFor(NamedTuple):
     """Number of the refused attempt: the answer does not apply to the next one."""
 
 
-class LookAfter(NamedTuple):
+class CheckTransactionEnded(NamedTuple):
     """Ask whether the transaction still writes to these topics. Its coordinator's answer goes to
-    `open_transactions.learn`."""
+    `open_transactions.learn_ended`."""
 
     cluster: str
     user: str | None
@@ -216,8 +216,8 @@ class Close(NamedTuple):
     detail: str = ""
 
 
-Inquiry = Inquire | LookUp | LookFor | LookAfter
-"""Questions to clusters about state that all sessions share."""
+SharedStateQuery = FindProducers | FindDuplicateOffset | CheckTransactionBegan | CheckTransactionEnded
+"""Queries to clusters, whose answers update state that all sessions of the gateway share."""
 Wish = (
     Compose
     | OffloadWork
@@ -229,8 +229,8 @@ Wish = (
     | AuditDenial
     | Refresh
     | FindLeaders
-    | LookUpTopic
-    | Inquiry
+    | CheckTopicExists
+    | SharedStateQuery
 )
 """Commands for the gateway around a connection; the connection executes all others itself."""
 Command = ToClient | ToUpstream | ShutUpstream | Drop | Wake | Close | Wish

@@ -30,12 +30,12 @@ class DiscoveryGate:
 
     def wait(self, request: Request) -> Delayed | None:
         """Why the request and all later ones are held; None: it may be handled now."""
-        context, entry = self._context, self._client.entry
-        if request.api_key not in LIMITED or not entry.entered:
+        context, auth_state = self._context, self._client.auth_state
+        if request.api_key not in LIMITED or not auth_state.may_request:
             return None
         delayed = self.delayed
         if delayed is None:
-            wait = context.shared.discovery.spend(entry.user or ANONYMOUS, context.address, context.now)
+            wait = context.shared.discovery.spend(auth_state.user or ANONYMOUS, context.address, context.now)
             if wait is None:
                 return None
             delayed = self.delayed = Delayed(context.now, context.now + wait.seconds)

@@ -19,7 +19,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from weakref import WeakValueDictionary
 
-from gateway.session.commands import LookAfter, LookFor
+from gateway.session.commands import CheckTransactionBegan, CheckTransactionEnded
 from gateway.session.request import text
 from ha_core.model import View
 from ha_core.plan.routing.bounded_cache import MAX_NAME
@@ -29,8 +29,8 @@ MAX_REMEMBERED = 1_000
 """Limit per connection: transactional ids come from the wire."""
 LONG_S = 2.0
 """Most transactions end within this time."""
-MAX_LOOKED_AFTER = 16
-"""Questions at once for one connection."""
+MAX_CHECKS_AT_ONCE = 16
+"""Limit for one connection."""
 _ONGOING = "Ongoing"
 """State of a transaction whose end has not begun."""
 _NONE: Mapping[str, int] = MappingProxyType({})
@@ -79,7 +79,7 @@ class OpenTransactions:
         if holder is not None:
             holder._forget(transactional_id)
 
-    def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[LookFor, ...]:
+    def refused(self, transactional_id: str, fenced: bool, now: float) -> tuple[CheckTransactionBegan, ...]:
         """A topic was refused. If a fence refused it, returns the question to its coordinator, unless it is known
         here."""
         transaction = self._known(transactional_id)
@@ -95,7 +95,7 @@ class OpenTransactions:
             self._kept_out = {**self._kept_out, transactional_id: next(_ATTEMPTS)}
             self._holders[key] = self  # this connection is to know it if it has begun
         attempt = self._kept_out[transactional_id]
-        return (LookFor(self._cluster, self.user, transactional_id, attempt),) if fenced else ()
+        return (CheckTransactionBegan(self._cluster, self.user, transactional_id, attempt),) if fenced else ()
 
     def kept_out(self, transactional_id: str) -> bool:
         """True if a topic was refused and the gateway does not know that the transaction has begun."""
@@ -113,14 +113,14 @@ class OpenTransactions:
     def write_to(self, topics: frozenset[bytes]) -> bool:
         return any(not topics.isdisjoint(each.topics) for each in self._open.values())
 
-    def to_look_after(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[LookAfter, ...]:
-        """Questions about transactions that seem to have written to one of `topics` for long."""
+    def checks_for_ended(self, cluster: str, topics: frozenset[bytes], now: float) -> tuple[CheckTransactionEnded, ...]:
+        """Checks of transactions that seem to have written to one of `topics` for long."""
         seen = (
-            LookAfter(cluster, self.user, name, each.topics)
+            CheckTransactionEnded(cluster, self.user, name, each.topics)
             for name, each in self._open.items()
             if now - each.since >= LONG_S and not topics.isdisjoint(each.topics)
         )
-        return tuple(islice(seen, MAX_LOOKED_AFTER))
+        return tuple(islice(seen, MAX_CHECKS_AT_ONCE))
 
     def fence_on(self, transactional_id: str, topics: Collection[bytes], view: View, now: float) -> str | None:
         """The operation whose fence keeps the transaction from adding `topics`; None if it may add them."""
@@ -172,7 +172,7 @@ Holders = WeakValueDictionary[_Key, OpenTransactions]
 """Connections of a gateway by the open transaction that they hold."""
 
 
-def learn_begun(holders: Holders, question: LookFor, answer: dict[str, Any], now: float) -> None:
+def learn_began(holders: Holders, question: CheckTransactionBegan, answer: dict[str, Any], now: float) -> None:
     """Handles the coordinator's state of a transaction that was refused a topic and is not known here."""
     name = question.transactional_id
     holder = holders.get((question.cluster, question.user, name))
@@ -181,7 +181,7 @@ def learn_begun(holders: Holders, question: LookFor, answer: dict[str, Any], now
             holder.reported_open(name, question.attempt, [topic["topic"].encode() for topic in state["topics"]], now)
 
 
-def learn(holders: Holders, question: LookAfter, answer: dict[str, Any]) -> None:
+def learn_ended(holders: Holders, question: CheckTransactionEnded, answer: dict[str, Any]) -> None:
     """Handles the coordinator's state of a transaction; topics are listed until the last end marker is written."""
     holder = holders.get((question.cluster, question.user, question.transactional_id))
     transaction = holder._open.get(question.transactional_id) if holder is not None else None

@@ -15,7 +15,7 @@ from gateway.session.readiness import Turn
 from gateway.session.request import Request
 from gateway.session.state import ConnectionState
 from gateway.session.transactions import Transactional
-from ha_core.wire import APIS, ApiKey, Route
+from ha_core.wire import APIS, ApiKey, Destination
 
 _PRODUCE = int(ApiKey.PRODUCE)
 
@@ -33,10 +33,14 @@ def admit(session: ConnectionState, request: Request) -> bool:
     if produce and session.in_flight.only_produce:
         return True
     api = APIS.get(request.api_key)
-    if api is None or not api.min_version <= request.api_version <= api.max_version or not session.client.entry.entered:
+    if (
+        api is None
+        or not api.min_version <= request.api_version <= api.max_version
+        or not session.client.auth_state.may_request
+    ):
         return True  # it is not forwarded
     if not session.in_flight.has_come(Turn(api.effect, None)):
-        turn = Turn(api.effect, _lane(session, request, api.route))
+        turn = Turn(api.effect, _lane(session, request, api.destination))
         if turn.lane is None or not session.in_flight.has_come(turn):
             for upstream in session.upstreams.values():
                 if api.effect.clashes(WRITES) and upstream.lane != turn.lane:
@@ -49,14 +53,14 @@ def admit(session: ConnectionState, request: Request) -> bool:
     return True
 
 
-def _lane(session: ConnectionState, request: Request, route: Route) -> BrokerLane | None:
+def _lane(session: ConnectionState, request: Request, destination: Destination) -> BrokerLane | None:
     """The broker that a request goes to, if it certainly goes to one."""
-    if route is Route.GROUP:
+    if destination is Destination.GROUP:
         return session.client.routes(request.client_id).group(request.group()).coordinator
     if request.api_key == ApiKey.FETCH:
         here = not names_many(request) and reads_here(session.client, request)
     elif request.api_key == ApiKey.END_TXN:
         here = Transactional(session, request).ends_here
     else:
-        here = route in (Route.TOPIC, Route.NODE, Route.TRANSACTION)
+        here = destination in (Destination.TOPIC, Destination.NODE, Destination.TRANSACTION)
     return session.context.here if here else None

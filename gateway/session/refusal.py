@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 
 from gateway.session.request import Message, Request
-from ha_core.wire import ApiKey, ErrorCode, Route
+from ha_core.wire import ApiKey, Destination, ErrorCode
 from ha_core.wire.apis import Api
 
 MAX_HOLD_S = 0.2
@@ -17,23 +17,28 @@ Java since 4.0 takes INVALID_PRODUCER_ID_MAPPING for fatal (KIP-890, KIP-1050): 
 _KEEPS_ITS_ID = ("kafka-python/",)
 """Software (KIP-511) whose transactional producers abort on `BEGIN_ANEW`, keep their producer id, and abort again
 endlessly. INVALID_PRODUCER_ID_MAPPING is fatal there: it ends the producer, and the application creates a new one."""
-_Codes = Mapping[Route | ApiKey, ErrorCode]
+_Codes = Mapping[Destination | ApiKey, ErrorCode]
 _LOOK_ANEW: _Codes = {
-    Route.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
-    Route.GROUP: ErrorCode.NOT_COORDINATOR,
-    Route.TRANSACTION: ErrorCode.NOT_COORDINATOR,
+    Destination.TOPIC: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    Destination.GROUP: ErrorCode.NOT_COORDINATOR,
+    Destination.TRANSACTION: ErrorCode.NOT_COORDINATOR,
 }
 """Default codes: the client looks for the leader or coordinator again, and retries."""
 
 
 class Refusal(Enum):
-    """(label of the metric, words for the log, error codes by API or route, time that the answer is held).
+    """(label of the metric, words for the log, error codes by API or destination, time that the answer is held).
 
     Under a fence, an API with an answer in its row (`Api.fenced`) uses that one.
     """
 
-    FENCE = "fence", "an operation holds a fence", {Route.COMPOSED: ErrorCode.COORDINATOR_NOT_AVAILABLE}, MAX_HOLD_S
-    LEASE = "lease", "the lease is lost", {Route.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
+    FENCE = (
+        "fence",
+        "an operation holds a fence",
+        {Destination.COMPOSED: ErrorCode.COORDINATOR_NOT_AVAILABLE},
+        MAX_HOLD_S,
+    )
+    LEASE = "lease", "the lease is lost", {Destination.GROUP: ErrorCode.COORDINATOR_NOT_AVAILABLE}
     STARTING = "starting", "the gateway has not loaded the state yet"
     NO_BROKER = "no_broker", "this node has no broker"
     MASKED = "masked", "the cluster is masked"
@@ -43,7 +48,7 @@ class Refusal(Enum):
     CONCEALED = (
         "concealed",
         "the topic is being deleted, or is a copy log",
-        dict.fromkeys((Route.TOPIC, Route.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
+        dict.fromkeys((Destination.TOPIC, Destination.TRANSACTION), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
     )
     NO_LEADER = "no_leader", "its leader or coordinator is not known"
     CROSSING = "crossing", "a cut lies ahead, and neither the origin nor the target can take the batch yet"
@@ -53,7 +58,7 @@ class Refusal(Enum):
     OUTLIVED = (
         "outlived",
         "its producer has begun a newer epoch in an earlier writer epoch",
-        {Route.TOPIC: ErrorCode.INVALID_PRODUCER_EPOCH},
+        {Destination.TOPIC: ErrorCode.INVALID_PRODUCER_EPOCH},
     )
     FOREIGN_PRODUCER = (
         "foreign_producer",
@@ -61,8 +66,8 @@ class Refusal(Enum):
         {
             # A 4.x broker answers this to a batch whose transaction its coordinator does not know. Java since 4.0 takes
             # INVALID_PRODUCER_ID_MAPPING for fatal there, and repeats a batch after UNKNOWN_PRODUCER_ID.
-            Route.TOPIC: ErrorCode.INVALID_TXN_STATE,
-            Route.TRANSACTION: BEGIN_ANEW,
+            Destination.TOPIC: ErrorCode.INVALID_TXN_STATE,
+            Destination.TRANSACTION: BEGIN_ANEW,
             # BEGIN_ANEW is fatal there; after this code all clients can abort.
             ApiKey.TXN_OFFSET_COMMIT: ErrorCode.ILLEGAL_GENERATION,
         },
@@ -70,32 +75,40 @@ class Refusal(Enum):
     WRITTEN_ELSEWHERE = (
         "written_elsewhere",
         "a partition added to the transaction is written in another cluster",
-        {Route.TRANSACTION: BEGIN_ANEW},
+        {Destination.TRANSACTION: BEGIN_ANEW},
     )
     INVALID = (
         "invalid",
         "its transactional id is empty, or only one of producer id and epoch is set",
-        {Route.TRANSACTION: ErrorCode.INVALID_REQUEST},
+        {Destination.TRANSACTION: ErrorCode.INVALID_REQUEST},
     )
     NO_PRODUCER_ID = (
         "no_producer_id",
         "the next block of producer ids is not allocated yet",
-        {Route.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
+        {Destination.TRANSACTION: ErrorCode.COORDINATOR_LOAD_IN_PROGRESS},
     )
     DISCOVERY_ONLY = (
         "discovery_only",
         "this listener serves discovery only: METADATA, FIND_COORDINATOR, INIT_PRODUCER_ID and API_VERSIONS",
-        {Route.COMPOSED: ErrorCode.UNSUPPORTED_VERSION, Route.NODE: ErrorCode.UNSUPPORTED_VERSION},
+        {Destination.COMPOSED: ErrorCode.UNSUPPORTED_VERSION, Destination.NODE: ErrorCode.UNSUPPORTED_VERSION},
     )
-    DENIED = "denied", "its user lacks the right", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    DENIED = "denied", "its user lacks the right", {Destination.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
     DENIED_TRANSACTION = (
         "denied_transaction",
         "its user lacks the right to the transactional id",
-        {Route.TOPIC: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
+        {Destination.TOPIC: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED},
     )
-    FOLLOWER = "follower", "the client says that it is a broker", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
-    REPEATED = "repeated", "the request names the partition more than once", {Route.TOPIC: ErrorCode.INVALID_REQUEST}
-    NO_OFFSET = "no_offset", "it asks for a negative offset", {Route.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
+    FOLLOWER = (
+        "follower",
+        "the client says that it is a broker",
+        {Destination.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+    )
+    REPEATED = (
+        "repeated",
+        "the request names the partition more than once",
+        {Destination.TOPIC: ErrorCode.INVALID_REQUEST},
+    )
+    NO_OFFSET = "no_offset", "it asks for a negative offset", {Destination.TOPIC: ErrorCode.OFFSET_OUT_OF_RANGE}
 
     def __init__(self, label: str, words: str, codes: _Codes = _LOOK_ANEW, hold_s: float = 0.0) -> None:
         self.label = label
@@ -110,7 +123,7 @@ class Refusal(Enum):
         """
         if self is Refusal.FENCE and api.fenced is not None:
             return api.fenced
-        code = self._codes.get(api.key) or self._codes[api.route]
+        code = self._codes.get(api.key) or self._codes[api.destination]
         if code is BEGIN_ANEW and software is not None and software.startswith(_KEEPS_ITS_ID):
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return code

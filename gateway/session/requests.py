@@ -19,7 +19,7 @@ from gateway.session.rights import Authorization
 from gateway.session.state import ConnectionState
 from gateway.session.throttling import AwaitingQuota
 from gateway.session.transactions import Transactional
-from ha_core.wire import APIS, ApiKey, RemoteProtocolError, Route, read_request_header
+from ha_core.wire import APIS, ApiKey, Destination, RemoteProtocolError, read_request_header
 from ha_core.wire.apis import Api
 from ha_core.wire.frames import frame_size
 
@@ -61,16 +61,16 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
             intake.waits_for = AwaitingQuota.THROTTLED
             break
         handled += 1
-        entry = session.client.entry
-        if isinstance(entry, Verifying):
+        auth_state = session.client.auth_state
+        if isinstance(auth_state, Verifying):
             intake.waits_for = AwaitingIdentity.AWAITED
             break
-        if isinstance(entry, SaslInProgress) and entry.sasl.raw_tokens:
-            token_at, pos = pos, Login(session).raw_token(entry, buf, pos, end)
+        if isinstance(auth_state, SaslInProgress) and auth_state.sasl.raw_tokens:
+            token_at, pos = pos, Login(session).raw_token(auth_state, buf, pos, end)
             if pos == token_at:
                 break
             continue
-        max_bytes = limits.max_request_bytes if entry.entered else limits.max_login_bytes
+        max_bytes = limits.max_request_bytes if auth_state.may_request else limits.max_login_bytes
         size = frame_size(buf, pos, max_bytes, MIN_REQUEST_BYTES)
         frame_end = pos + 4 + size
         stop = min(end, frame_end)
@@ -91,7 +91,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if not context.life.connected or (header.api_key == ApiKey.PRODUCE and not pipelining.admit(session, request)):
             break
         low, high = context.snapshot.offered.get(header.api_key, _NONE)
-        streams = header.api_key == ApiKey.PRODUCE and entry.entered and low <= header.api_version <= high
+        streams = header.api_key == ApiKey.PRODUCE and auth_state.may_request and low <= header.api_version <= high
         if not (streams and ProduceRequest(session, request).stream()):
             intake.reading = Beginning(bytearray(request.frame), 4 + size)
             intake.hold(stop - pos)
@@ -144,10 +144,10 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if key == ApiKey.API_VERSIONS:
         Login(session).api_versions(request)
         return
-    if api is None or api.route is Route.HIDDEN or not api.min_version <= version <= api.max_version:
+    if api is None or api.destination is Destination.HIDDEN or not api.min_version <= version <= api.max_version:
         session.intake.leave(Cause.UNSUPPORTED, _not_offered(api, key, version))
         return
-    if not session.client.entry.entered and key not in LOGIN_STEPS:
+    if not session.client.auth_state.may_request and key not in LOGIN_STEPS:
         offered = ", ".join(session.context.shared.authentication.mechanisms)
         why = f"before authentication; configure the client for SASL (SASL_SSL, or SASL_PLAINTEXT) and one of {offered}"
         session.intake.leave(Cause.NOT_AUTHENTICATED, f"API key {key} {why}")
@@ -165,7 +165,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
     if login_step is not None:
         login_step(Login(session), request)
         return
-    handler = HANDLERS.get(key) or _BY_ROUTE.get(api.route, ComposedRequest)
+    handler = HANDLERS.get(key) or _BY_DESTINATION.get(api.destination, ComposedRequest)
     try:
         handler(session, request).handle()
     except NeedsPreparingError:
@@ -174,7 +174,7 @@ def handle(session: ConnectionState, request: Request, owned: bool = False) -> N
 
 def _not_offered(api: Api | None, key: int, version: int) -> str:
     """Reason for the log. The client gets no answer, since none can be encoded in such a version."""
-    if api is not None and api.route is not Route.HIDDEN and version < api.min_version:
+    if api is not None and api.destination is not Destination.HIDDEN and version < api.min_version:
         return (
             f"{api.key.name} version {version} is older than {api.min_version}, the oldest that is served: the client "
             "is older than Kafka 0.11, or is configured to act as one that is"
@@ -235,10 +235,10 @@ HANDLERS: dict[int, type[RequestHandler]] = {
     ApiKey.FETCH: FetchRequest,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: NewerProtocolRequest,
 }
-_BY_ROUTE: dict[Route, type[RequestHandler]] = {
-    Route.GROUP: GroupRequest,
-    Route.TRANSACTION: Transactional,
-    Route.NODE: NodeRequest,
+_BY_DESTINATION: dict[Destination, type[RequestHandler]] = {
+    Destination.GROUP: GroupRequest,
+    Destination.TRANSACTION: Transactional,
+    Destination.NODE: NodeRequest,
 }
 
 
@@ -258,7 +258,7 @@ def _refuse_beyond_discovery(session: ConnectionState, request: Request) -> bool
         return False
     session.context.emit(NotServed(request.api_key))
     api = request.api
-    if api.route is Route.TOPIC:
+    if api.destination is Destination.TOPIC:
         return False
     refusal = Refusal.DISCOVERY_ONLY
     session.context.count_refused((refusal,))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from types import MappingProxyType
 
 from gateway.session.client import SessionClient
-from gateway.session.commands import LookUpTopic, Saw
+from gateway.session.commands import CheckTopicExists, Saw
 from gateway.session.context import SessionContext
 from gateway.session.request import Request, text
 from ha_core.model.topic import legal_name
@@ -44,7 +44,7 @@ class SeenUses:
         self._hashes.clear()
         if self._missing:
             self._missing = {use: first for use, first in self._missing.items() if now - first[1] < MISSING_FOR_S}
-            self._look_up({name for name, _ in self._missing})
+            self._check_existence({name for name, _ in self._missing})
 
     def forget(self) -> None:
         """A topic was deleted. A topic created under its name is a new one, and its use is reported again."""
@@ -76,20 +76,20 @@ class SeenUses:
     def _miss(self, client_id: str | None, name: str, how: str) -> None:
         if (name, how) not in self._missing and len(self._missing) < MAX_MISSING and legal_name(name):
             self._missing = {**self._missing, (name, how): (client_id, self._context.now)}
-            self._look_up({name})
+            self._check_existence({name})
 
     def _found(self, name: str, how: str) -> None:
         if (name, how) in self._missing:
             self._missing = {use: first for use, first in self._missing.items() if use != (name, how)}
 
-    def _look_up(self, topics: Collection[str]) -> None:
+    def _check_existence(self, topics: Collection[str]) -> None:
         context = self._context
         self.until = min(self.until, context.now + MADE_WITHIN_S)
         if context.here is not None and context.snapshot.topology.reachable(context.here.cluster):
-            context.out += [LookUpTopic(context.here.cluster, topic) for topic in topics]
+            context.out += [CheckTopicExists(context.here.cluster, topic) for topic in topics]
 
     def _report(self, key: int, client_id: str | None, what: str, name: str, how: str) -> None:
         self._hashes[key] = None
         context, client = self._context, self._client
-        identity = context.snapshot.view.identify(client.entry.user, client_id)
+        identity = context.snapshot.view.identify(client.auth_state.user, client_id)
         context.emit(Saw(identity, what, name, how, client.software))

@@ -30,7 +30,7 @@ class Session(ConnectionState):
 
     def __repr__(self) -> str:
         context, waiting = self.context, len(self.in_flight.queue)
-        return f"<Session {context.life} port={context.port} user={self.client.entry.user!r} waiting={waiting}>"
+        return f"<Session {context.life} port={context.port} user={self.client.auth_state.user!r} waiting={waiting}>"
 
     # -- events -------------------------------------------------------------------------------------------------
 
@@ -192,7 +192,9 @@ class Session(ConnectionState):
         self.context.now = now
         for scope in self.context.snapshot.fences.scopes.values():
             if scope.quiet and self.context.port.cluster is not None:
-                self.context.out += self.client.transactions.to_look_after(self.context.port.cluster, scope.quiet, now)
+                self.context.out += self.client.transactions.checks_for_ended(
+                    self.context.port.cluster, scope.quiet, now
+                )
         self.intake.hurry()
         return self._decided()
 
@@ -228,7 +230,7 @@ class Session(ConnectionState):
         if self.intake.waits_for is None or not self.context.life.receives:
             return False
         if self.intake.waits_for is AwaitingIdentity.AWAITED:
-            return not isinstance(self.client.entry, Verifying)
+            return not isinstance(self.client.auth_state, Verifying)
         if self.intake.waits_for is AwaitingQuota.THROTTLED:
             return not self.muted
         if self.intake.waits_for is Preparation.AWAITED:

@@ -100,7 +100,7 @@ class Snapshot:
     quotas: Quotas | None = None
     """Quotas of clients; None: unlimited."""
 
-    waits_in_place: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
+    still_read_here: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """(revision before, revision now, cluster, topic) → True if fetches that wait there still wait at the right place.
     Filled by the first connection that needs it."""
 

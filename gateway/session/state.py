@@ -52,7 +52,7 @@ class ConnectionState:
 
     def leave_if_login_expired(self) -> bool:
         """True if the login has expired. The connection then ends as at a broker, after the answers in flight."""
-        if self.context.now < self.client.entry.expires_at:
+        if self.context.now < self.client.auth_state.expires_at:
             return False
         self.intake.leave(Cause.SESSION_EXPIRED, "the client has not re-authenticated in time")
         return True

@@ -121,8 +121,8 @@ class _Pipe:
         """Fails the question that the broker did not answer; later ones may be asked again."""
         waiting, self._waiting = self._waiting, deque()
         self.end(why)
-        for place, question in enumerate(waiting):
-            question.fail(_BystanderError(why) if place else BrokerLostError(why))
+        for earlier, question in enumerate(waiting):
+            question.fail(_BystanderError(why) if earlier else BrokerLostError(why))
         if waiting:
             self._on_hang_up(HangUp(waiting[0].api_key, len(waiting) - 1))
 

@@ -137,7 +137,7 @@ class UpstreamCluster:
         self._sought.update(topics)
         self._begin_seeking()
 
-    def look_up_soon(self, topic: str) -> None:
+    def check_exists_soon(self, topic: str) -> None:
         """Asks the cluster shortly whether this topic exists, and for its leaders."""
         if len(self._unknown) < MAX_UNKNOWN:
             self._unknown.add(topic)

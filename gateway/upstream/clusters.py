@@ -114,10 +114,10 @@ class Clusters:
         if cluster in self.clusters:
             self.clusters[cluster].find_leaders_soon(topics)
 
-    def look_up_soon(self, cluster: str, topic: str) -> None:
-        """As `UpstreamCluster.look_up_soon`; ignores a cluster that the view does not name."""
+    def check_exists_soon(self, cluster: str, topic: str) -> None:
+        """As `UpstreamCluster.check_exists_soon`; ignores a cluster that the view does not name."""
         if cluster in self.clusters:
-            self.clusters[cluster].look_up_soon(topic)
+            self.clusters[cluster].check_exists_soon(topic)
 
     async def find_leaders(self, topics: Mapping[str, Collection[str]]) -> None:
         """As `UpstreamCluster.find_leaders`, in several clusters in parallel."""

@@ -88,12 +88,12 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
 async def _connected(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(f"{host} has no address")
-    for family, kind, protocol, _, place in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
+    for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            await loop.sock_connect(sock, place)
+            await loop.sock_connect(sock, address)
         except BaseException as error:
             sock.close()
             if not isinstance(error, OSError):

@@ -7,7 +7,8 @@ from ha_core.client_properties.key_stores import KeyStoreError, authorities, own
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings, librdkafka_settings
 from ha_core.client_properties.reading import ClientReader
 from ha_core.client_properties.settings import ClientSettings, TlsSettings
-from ha_core.flows.configuration import ConfigurationError, Remark
+from ha_core.flows.configuration import ConfigurationError
+from ha_core.flows.remarks import Remark
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.kafka.security import token_of
 from ha_core.wire.sasl import SecurityProfile

@@ -17,9 +17,9 @@ from ha_core.client_properties.keys import (
 )
 from ha_core.client_properties.logins import LoginError, account
 from ha_core.client_properties.settings import ClientSettings, StoreSettings, TlsSettings
-from ha_core.flows.configuration import Remark
 from ha_core.flows.filters import parts
 from ha_core.flows.keys import KeyUse
+from ha_core.flows.remarks import Remark
 from ha_core.model.cluster import parse_bootstrap
 from ha_core.model.numeral import whole_number
 from ha_core.wire.sasl import SecurityProfile

@@ -5,51 +5,33 @@ to it, and win over the same key without an alias. A file with an error gives no
 once.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, TypeVar
+from typing import Literal, TypeVar
 
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.keys import (
-    CLIENT_KEYS_APPLIED,
     CLIENT_PREFIXES,
-    CLIENTS,
     FLOW_KEYS,
     RENAMED,
-    WORKER_PREFIXES,
     FlowKey,
     KeyUse,
 )
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
+from ha_core.flows.remarks import Remark, remarks
 from ha_core.flows.remote_topics import SettingsRule
 from ha_core.flows.starts import BeginsAt
 from ha_core.flows.topology import FlowRoute, check_cycles
 from ha_core.model.isolation import Isolation
 
 MAX_CLUSTERS = 100
-_OWN = ("clusters", "config.providers")
 _FLAGS = {"true": True, "false": False}
 _RESETS: Mapping[str, BeginsAt] = {"earliest": "earliest", "latest": "latest"}
 _ISOLATIONS = {"read_committed": Isolation.COMMITTED, "read_uncommitted": Isolation.UNCOMMITTED}
 T = TypeVar("T")
 Settings = Mapping[str, str]
-
-
-class Remark(NamedTuple):
-    """Something in the file that an operator should know.
-
-    :ivar line: of the file; 0: none in particular.
-    """
-
-    line: int
-    text: str
-    error: bool = False
-
-    @property
-    def place(self) -> str:
-        return f"line {self.line}: " if self.line else ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +147,7 @@ class _File:
         elif len(self._aliases) > MAX_CLUSTERS:
             self._error(0, f"`clusters` names {len(self._aliases)} clusters; at most {MAX_CLUSTERS} are possible")
         else:
-            self._remarks += self._unknown_keys()
+            self._remarks += remarks(self._properties, self._aliases)
         clusters = tuple(self._cluster(alias) for alias in self._aliases)
         flows: list[FlowConfig] = []
         heartbeats_only: list[FlowConfig] = []
@@ -188,19 +170,19 @@ class _File:
             raise ConfigurationError(self._name, errors)
         return Configuration(clusters, tuple(flows), tuple(heartbeats_only), tuple(dict.fromkeys(self._remarks)))
 
-    def value(self, key: str, prefix: str = "") -> tuple[str | None, int]:
-        """(value, line) of the key with this prefix, under its present name or the earlier one."""
+    def get(self, key: str, prefix: str = "") -> Property | None:
+        """The key with this prefix, under its present name or the earlier one; None: the file does not have it."""
         names = (key, *(old for old, new in RENAMED.items() if new == key))
-        for name in names:
-            found = self._properties.get(prefix + name)
-            if found is not None:
-                return found.value, found.line
-        return None, 0
+        return next((self._properties[prefix + name] for name in names if prefix + name in self._properties), None)
 
-    def default(self, key: FlowKey) -> str:
+    def default(self, key: FlowKey) -> Property:
+        """Its default, which stands in no line."""
+        value = key.default
         if key.default_here is not None:
-            return key.default_here
-        return key.earlier_default if self.like_3_9 and key.earlier_default is not None else key.default
+            value = key.default_here
+        elif self.like_3_9 and key.earlier_default is not None:
+            value = key.earlier_default
+        return Property(value, 0)
 
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
         return self._policies.get(name)
@@ -238,56 +220,6 @@ class _File:
             if found is not None and found.value.lower() == "true":
                 self._error(found.line, f"{alias}->{alias} has one cluster on both sides; remove it")
 
-    def _unknown_keys(self) -> Iterator[Remark]:
-        for key, found in self._properties.items():
-            yield from self._about(key, found)
-
-    def _about(self, key: str, found: Property) -> Iterator[Remark]:
-        if key.startswith(_OWN):
-            return
-        if "->" in key:
-            flow, _, rest = key.partition(".")
-            source, _, target = flow.partition("->")
-            unknown = [alias for alias in (source, target) if alias not in self._aliases]
-            if unknown:
-                known = ", ".join(self._aliases)
-                text = f"{key} names the cluster {unknown[0]!r}, which `clusters` does not have ({known})"
-                yield Remark(found.line, text, error=True)
-                return
-            yield from self._about_flow_key(key, rest.removeprefix("source.").removeprefix("target."), found)
-            return
-        alias = next((one for one in self._aliases if key.startswith(f"{one}.")), None)
-        if alias is None:
-            yield from self._about_flow_key(key, key, found)
-            return
-        rest = key.removeprefix(f"{alias}.")
-        if rest in FLOW_KEYS or rest in RENAMED:
-            yield Remark(
-                found.line, f"{key} has no effect, as in MirrorMaker 2: write it for a flow, {alias}->….{rest}"
-            )
-        else:
-            yield from self._about_client_key(key, rest, found)
-
-    def _about_flow_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
-        if name in RENAMED:
-            yield Remark(found.line, f"{key}: Kafka 4.0 removed this name; write {RENAMED[name]}")
-        elif name not in FLOW_KEYS:
-            yield from self._about_client_key(key, name, found)
-        elif FLOW_KEYS[name].use is KeyUse.WITHOUT_EFFECT:
-            yield Remark(found.line, f"{key} has no effect: {FLOW_KEYS[name].note}")
-
-    def _about_client_key(self, key: str, name: str, found: Property) -> Iterator[Remark]:
-        name = name.removeprefix("cluster.")
-        if name in CLIENT_KEYS_APPLIED or name.startswith(CLIENT_PREFIXES):
-            return
-        if name.startswith(CLIENTS):
-            if not name.partition(".")[2].startswith(CLIENT_PREFIXES):
-                yield Remark(found.line, f"{key} has no effect: Switchyard's copier is no Java client")
-        elif name.startswith(WORKER_PREFIXES):
-            yield Remark(found.line, f"{key} has no effect: it belongs to Kafka Connect's workers")
-        else:
-            yield Remark(found.line, f"{key} is no key of MirrorMaker 2, and has no effect; is it misspelt?")
-
 
 class _Flow:
     """Reads the keys of one flow."""
@@ -296,19 +228,19 @@ class _Flow:
         self._file, self.source, self.target = file, source, target
         self._prefix = f"{source}->{target}."
 
-    def text(self, name: str) -> tuple[str, int]:
-        """(value, line)"""
+    def get(self, name: str) -> Property:
+        """The key of this flow, of all flows, or its default."""
         for prefix in (self._prefix, *(("",) if name != "enabled" else ())):
-            value, line = self._file.value(name, prefix)
-            if value is not None:
-                return value, line
-        return self._file.default(FLOW_KEYS[name]), 0
+            found = self._file.get(name, prefix)
+            if found is not None:
+                return found
+        return self._file.default(FLOW_KEYS[name])
 
     def flag(self, name: str) -> bool:
-        text, line = self.text(name)
-        value = _FLAGS.get(text.lower())
+        found = self.get(name)
+        value = _FLAGS.get(found.value.lower())
         if value is None:
-            self._file.error(line, f"{self._prefix}{name}={text} is neither true nor false")
+            self._file.error(found.line, f"{self._prefix}{name}={found.value} is neither true nor false")
         return bool(value)
 
     def read(self) -> FlowConfig | None:
@@ -319,7 +251,7 @@ class _Flow:
         commits_s = self._interval("sync.group.offsets")
         if commits_s is not None and checkpoints_s is None:
             self._file.error(
-                self.text("sync.group.offsets.enabled")[1],
+                self.get("sync.group.offsets.enabled").line,
                 f"{self.source}->{self.target}: sync.group.offsets.enabled needs emit.checkpoints.enabled",
             )
         defaults_from, syncs_in = self._one_of("use.defaults.from"), self._one_of("offset-syncs.topic.location")
@@ -352,39 +284,41 @@ class _Flow:
             syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
             begins_at=self._consumer("auto.offset.reset", _RESETS, "earliest"),
             isolation=self._consumer("isolation.level", _ISOLATIONS, Isolation.COMMITTED),
-            metric_formats=parts(self.text("metric.names.formats")[0]),
+            metric_formats=parts(self.get("metric.names.formats").value),
         )
 
     def _refuse(self) -> None:
         for name, key in FLOW_KEYS.items():
-            text, line = self.text(name)
+            found = self.get(name)
             if (
                 key.use is KeyUse.REFUSED
-                and line
-                and text not in {"", key.default}
-                and "ByteArrayConverter" not in text
+                and found.line
+                and found.value not in {"", key.default}
+                and "ByteArrayConverter" not in found.value
             ):
                 self._file.error(
-                    line, f"{name}={text} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here."
+                    found.line,
+                    f"{name}={found.value} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here.",
                 )
 
     def _policy(self) -> ReplicationPolicy | None:
-        java, line = self.text("replication.policy.class")
-        separator, at = self.text("replication.policy.separator")
+        java, separator = self.get("replication.policy.class"), self.get("replication.policy.separator")
         separates_internal = self.flag("replication.policy.internal.topic.separator.enabled")
-        if not separator:
-            self._file.error(at, "replication.policy.separator is blank; remote topics would have no alias to see")
+        if not separator.value:
+            self._file.error(
+                separator.line, "replication.policy.separator is blank; remote topics would have no alias to see"
+            )
             return None
-        build = BY_CLASS.get(java)
+        build = BY_CLASS.get(java.value)
         if build is not None:
-            return build(separator, separates_internal, self._file.like_3_9, self.source)
-        own = self._file.policy_class(java)
+            return build(separator.value, separates_internal, self._file.like_3_9, self.source)
+        own = self._file.policy_class(java.value)
         if own is not None:
             return own()
         known = ", ".join(one.rpartition(".")[2] for one in BY_CLASS)
         self._file.error(
-            line,
-            f"replication.policy.class={java} is not known: there are {known}, and policies of the entry points "
+            java.line,
+            f"replication.policy.class={java.value} is not known: there are {known}, and policies of the entry points "
             "`switchyard.replication_policies`",
         )
         return None
@@ -392,18 +326,18 @@ class _Flow:
     def _filter(self, name: str) -> NameFilter:
         lists = []
         for key in (name, f"{name}.exclude"):
-            text, line = self.text(key)
-            if not text and key == name and self._file.value(key, self._prefix)[0] is not None:
-                self._file.remark(line, f"{self._prefix}{key} is blank, which matches nothing")
+            found = self.get(key)
+            if not found.value and key == name and self._file.get(key, self._prefix) is not None:
+                self._file.remark(found.line, f"{self._prefix}{key} is blank, which matches nothing")
             lists.append(self._patterns(key))
         return NameFilter(*lists)
 
     def _patterns(self, name: str) -> Patterns:
-        text, line = self.text(name)
+        found = self.get(name)
         try:
-            return Patterns.of(name, parts(text))
+            return Patterns.of(name, parts(found.value))
         except FlowError as error:
-            self._file.error(line, str(error))
+            self._file.error(found.line, str(error))
             return Patterns((), None)
 
     def _interval(self, name: str) -> int | None:
@@ -412,21 +346,21 @@ class _Flow:
         return max(seconds, 1) if self.flag(f"{name}.enabled") else None
 
     def _number(self, name: str, least: int) -> int:
-        text, line = self.text(name)
+        found = self.get(name)
         try:
-            value = int(text)
+            value = int(found.value)
         except ValueError:
-            self._file.error(line, f"{name}={text} is no whole number")
+            self._file.error(found.line, f"{name}={found.value} is no whole number")
             return least
         if not least <= value < 2**31:
-            self._file.error(line, f"{name}={text} is not between {least} and {2**31 - 1}")
+            self._file.error(found.line, f"{name}={found.value} is not between {least} and {2**31 - 1}")
         return value
 
     def _one_of(self, name: str) -> str:
-        text, line = self.text(name)
-        if text not in FLOW_KEYS[name].valid:
-            self._file.error(line, f"{name}={text} is none of {', '.join(FLOW_KEYS[name].valid)}")
-        return text
+        found = self.get(name)
+        if found.value not in FLOW_KEYS[name].valid:
+            self._file.error(found.line, f"{name}={found.value} is none of {', '.join(FLOW_KEYS[name].valid)}")
+        return found.value
 
     def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:
         """The value of a key of the consumer of the source, with the flow's first."""
@@ -434,11 +368,13 @@ class _Flow:
             *(f"{self._prefix}source.consumer.", f"{self._prefix}consumer.", f"{self.source}.consumer."),
             *("source.consumer.", "consumer."),
         ):
-            text, line = self._file.value(name, prefix)
-            if text is None:
+            found = self._file.get(name, prefix)
+            if found is None:
                 continue
-            if text not in values:
+            if found.value not in values:
                 valid = " nor ".join(values)
-                self._file.error(line, f"{self.source}->{self.target}: consumer.{name}={text} is neither {valid}")
-            return values.get(text, default)
+                self._file.error(
+                    found.line, f"{self.source}->{self.target}: consumer.{name}={found.value} is neither {valid}"
+                )
+            return values.get(found.value, default)
         return default

@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ha_core.client_properties.connecting import connections
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings
-from ha_core.flows.configuration import Remark
 from ha_core.flows.properties import read, resolve
+from ha_core.flows.remarks import Remark
 
 
 class JavaProperties(NamedTuple):

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ha_core.flows.configuration import Configuration, FlowConfig, Remark
+from ha_core.flows.configuration import Configuration, FlowConfig
 from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat
+from ha_core.flows.remarks import Remark
 from ha_core.flows.topology import Diamond, NameConflict, diamonds, local_topics, name_conflicts, walk
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.mirror_client import MirrorClient

@@ -5,7 +5,8 @@ from typing import NamedTuple
 
 from ha_core.client_properties.connecting import connections
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings
-from ha_core.flows.configuration import ClusterConfig, Remark
+from ha_core.flows.configuration import ClusterConfig
+from ha_core.flows.remarks import Remark
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import DEFAULT_TIMEOUT_S
 from ha_core.kafka.connection import CLIENT_ID

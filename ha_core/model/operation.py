@@ -292,8 +292,9 @@ class Operation(Document):
     """Word for people."""
     SUCCESSORS: ClassVar[Mapping[str, frozenset[str]]]
     """State → states that may follow, besides itself."""
-    ONE_REVISION: ClassVar[bool] = False
-    """It has changed nothing until its one revision, so any process may end it soon after its executor has died."""
+    ATOMIC: ClassVar[bool] = False
+    """Its whole change is one revision. Until then it has changed nothing, so any process may end it soon after its
+    executor has died."""
     FENCES: ClassVar[bool] = False
     """Clients wait under its fence, and its history has the milliseconds (`fenced_ms`)."""
     CROSSES: ClassVar[bool] = False
@@ -368,7 +369,7 @@ class SingleOperation(Operation):
     """An operation of one revision. Until that is committed, nothing has changed."""
 
     SUCCESSORS = _table(running="cut undone failed", cut="succeeded failed")
-    ONE_REVISION = True
+    ATOMIC = True
 
     kind: SingleKind
     evidence: SingleEvidence = SingleEvidence()

@@ -136,7 +136,7 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
         reports = [
             engine.resume(self.environment, operation.id)
             for operation in running_operations(self.environment)
-            if of_run(operation.by, owner) and operation.ONE_REVISION
+            if of_run(operation.by, owner) and operation.ATOMIC
         ]
         return tuple(report for report in reports if report.result != "undone")
 

@@ -4,7 +4,7 @@ No module here imports asyncio, socket, time or logging, or keeps track of time 
 clocks.
 """
 
-from ha_core.wire.apis import APIS, Route, advertised
+from ha_core.wire.apis import APIS, Destination, advertised
 from ha_core.wire.codec import decode, encode
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.errors import ForeignProtocolError, RemoteProtocolError, WireError
@@ -22,11 +22,11 @@ from ha_core.wire.sasl import SaslServer
 __all__ = [
     "APIS",
     "ApiKey",
+    "Destination",
     "ErrorCode",
     "ForeignProtocolError",
     "RemoteProtocolError",
     "RequestHeader",
-    "Route",
     "SaslServer",
     "WireError",
     "WireLimits",

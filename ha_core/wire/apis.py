@@ -25,7 +25,7 @@ from ha_core.wire.rights import (
 )
 
 
-class Route(Enum):
+class Destination(Enum):
     """Where a request is answered."""
 
     TOPIC = "the clusters of the topic partitions it names"
@@ -107,7 +107,7 @@ class Api:
     why: str = ""
     """Why it is hidden, or no later version offered: those contain topic ids, node ids, broker addresses or other keys
     of a single cluster."""
-    route: Route = Route.HIDDEN
+    destination: Destination = Destination.HIDDEN
     effect: Effect = EVERYTHING
     error: ErrorShape | None = None
     """The shape of a refusal, for requests to a coordinator."""
@@ -184,14 +184,20 @@ _READS_LOGS, _READS_GROUPS, _READS_TOPICS = Effect(LOGS, 0), Effect(GROUPS, 0), 
 _BY_PARTITION = ErrorShape(False, "topics", "partitions")
 _LOADING = ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
-_topic = partial(Api, route=Route.TOPIC)
-_group = partial(Api, route=Route.GROUP, effect=Effect(GROUPS, GROUPS), error=ErrorShape(), lease_guarded=True)
-_transaction = partial(
-    Api, route=Route.TRANSACTION, effect=Effect(LOGS | GROUPS, LOGS | GROUPS), error=ErrorShape(), lease_guarded=True
+_topic = partial(Api, destination=Destination.TOPIC)
+_group = partial(
+    Api, destination=Destination.GROUP, effect=Effect(GROUPS, GROUPS), error=ErrorShape(), lease_guarded=True
 )
-_node = partial(Api, route=Route.NODE, effect=_READS_LOGS)
-_composed = partial(Api, route=Route.COMPOSED)
-_local = partial(Api, route=Route.LOCAL, effect=Effect(0, 0))
+_transaction = partial(
+    Api,
+    destination=Destination.TRANSACTION,
+    effect=Effect(LOGS | GROUPS, LOGS | GROUPS),
+    error=ErrorShape(),
+    lease_guarded=True,
+)
+_node = partial(Api, destination=Destination.NODE, effect=_READS_LOGS)
+_composed = partial(Api, destination=Destination.COMPOSED)
+_local = partial(Api, destination=Destination.LOCAL, effect=Effect(0, 0))
 
 _NAMED, _UNNAMED = When("transactional_id", (None,), otherwise=True), When("transactional_id", (None,))
 _GROUP_READ = Asks((RequiredRight("READ", "GROUP", "group_id"),))
@@ -441,10 +447,10 @@ def advertised(cluster_ranges: Iterable[Mapping[int, tuple[int, int]]]) -> list[
     clusters = list(cluster_ranges)
     out = []
     for row in ROWS:
-        if row.route is Route.HIDDEN:
+        if row.destination is Destination.HIDDEN:
             continue
         low, high = row.min_version, row.max_version
-        if row.route is not Route.LOCAL:
+        if row.destination is not Destination.LOCAL:
             ranges = [cluster.get(int(row.key)) for cluster in clusters]
             if None in ranges:
                 continue

@@ -7,7 +7,7 @@ import struct
 from struct import Struct
 from typing import Any, NamedTuple
 
-from ha_core.wire.apis import APIS, Route, flexible
+from ha_core.wire.apis import APIS, Destination, flexible
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.errors import LocalProtocolError, RemoteProtocolError
 from ha_core.wire.varint import MAX_TAGS, read_uvarint
@@ -99,12 +99,13 @@ def skip_tags(buf: Any, pos: int, limit: int) -> int:
 
 
 def peek_group(api_key: int, version: int, buf: Any, body_at: int, end: int) -> bytes:
-    """The group in the first field of a request of Route.GROUP, without decoding the rest; KeyError for other routes.
+    """The group in the first field of a request to a group's coordinator, without decoding the rest.
 
+    KeyError for requests to other destinations.
     RemoteProtocolError for a version that is not offered, and for a group that is null or cut off.
     """
     row = APIS[api_key]
-    if row.route is not Route.GROUP:
+    if row.destination is not Destination.GROUP:
         raise KeyError(f"{row.key.name} names no group in its first field")
     if version > row.max_version:
         raise RemoteProtocolError(f"{row.key.name} v{version}: {row.max_version} is the last version offered")

@@ -359,7 +359,11 @@ class ProduceAnswerTemplate:
 
     def shift(self, buf: bytearray, at: int, end: int, shifts: Mapping[tuple[bytes, int], int]) -> bool:
         """Does the work of `patch_produce_response` on the answer from `at` to `end`. False: no match, nothing
-        changed."""
+        changed.
+
+        It adds the shifts itself, because nearly all answers come this way: it takes less than half the time of
+        `patch_produce_response`, which reads every field. A property test compares their bytes.
+        """
         p, entry = at + _ANSWER_BODY + len(self._prefix), self._entry
         if end - p <= entry.size or not buf.startswith(self._prefix, at + _ANSWER_BODY):
             return False

@@ -6,7 +6,7 @@ WEST = Extent(cluster="west", start=1200, end=1500, base=70, writer_epoch=1)
 BACK = Extent(cluster="east", start=1500, end=None, base=1200, writer_epoch=2)
 
 
-def test_the_drawing_shows_cluster_offsets_and_term_of_every_extent() -> None:
+def test_the_drawing_shows_cluster_offsets_and_writer_epoch_of_every_extent() -> None:
     drawing = draw(Topic(name="orders", writer="east", partitions={0: (EAST, WEST, BACK)})).plain
 
     assert "east [0, 1200) → 0 term 0" in drawing

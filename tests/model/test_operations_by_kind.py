@@ -65,10 +65,10 @@ def test_only_moves_have_the_evidence_of_a_move_and_may_be_forced() -> None:
 def test_a_kind_has_a_fence_or_crosses_or_is_one_revision_or_does_none_of_these() -> None:
     kinds: tuple[type[Operation], ...] = get_args(AnyKind)
 
-    assert [kind.__name__ for kind in kinds if kind.ONE_REVISION] == ["SingleOperation"]
+    assert [kind.__name__ for kind in kinds if kind.ATOMIC] == ["SingleOperation"]
     assert [kind.__name__ for kind in kinds if kind.FENCES] == ["SwitchOperation"]
     assert [kind.__name__ for kind in kinds if kind.CROSSES] == ["MigrateOperation"]
-    assert all(issubclass(kind, MoveOperation) for kind in kinds if not kind.ONE_REVISION)
+    assert all(issubclass(kind, MoveOperation) for kind in kinds if not kind.ATOMIC)
 
 
 def test_the_policy_of_a_mirror_is_that_of_its_request() -> None:

@@ -8,7 +8,7 @@ from ha_core.plan.migration.aging import drop
 
 
 def rows(extents: Sequence[Extent]) -> list[tuple[str, int, int | None, int, int]]:
-    """Cluster, start, end, base and term of each."""
+    """Cluster, start, end, base and writer epoch of each."""
     return [(e.cluster, e.start, e.end, e.base, e.writer_epoch) for e in extents]
 
 

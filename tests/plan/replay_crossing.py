@@ -615,7 +615,7 @@ class World:
             for extent in extents[:-1]:
                 ids = {record for record, _ in self.logs[extent.cluster, partition].records[extent.base :]}
                 if not {client_id(one) for one in ids} >= ids and extent.cluster == ORIGIN:
-                    raise BrokenError("a term's ids are in another cluster")
+                    raise BrokenError("a writer epoch's ids are in another cluster")
 
     def as_found(self, topic: Topic | None) -> bool:
         """Whether the map has its old extents, also for partitions that were added and that it lists by now."""

@@ -228,7 +228,7 @@ def test_no_extent_ages_that_holds_readable_records_or_that_a_group_waits_for(
         assert block.reason != "lost" or log.end < base + end
 
 
-def test_closed_extents_are_named_by_partition_and_term() -> None:
+def test_closed_extents_are_named_by_partition_and_writer_epoch() -> None:
     assert [(partition, extent.writer_epoch) for partition, extent in closed_extents(ORDERS)] == [(0, 0)]
 
 

@@ -121,7 +121,7 @@ def test_a_topic_settles_with_the_sequences_below_its_cut() -> None:
     producers = {KEY: (ProducerFacts(upstream_id(FIRST_CLIENT_ID + 5, 0), 3, 41, 0),)}
     # When its log has reached the cut
     done, settled = written(settle_change(operation, view, ["orders"], ends(100), ONE, producers), view)
-    # Then the target is the writer, and the last sequences are stored with their term
+    # Then the target is the writer, and the last sequences are stored with their writer epoch
     assert done.state == "cut"
     assert done.evidence.cuts == {"orders": (Cut(0, 100, 7, 1),)}
     topic = settled.topics["orders"]

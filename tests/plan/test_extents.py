@@ -22,7 +22,7 @@ class PartitionLife(RuleBasedStateMachine):
         self.ends = dict.fromkeys(CLUSTERS, 0)
         self.log_starts = dict.fromkeys(CLUSTERS, 0)
         self.acknowledged: dict[int, tuple[str, int]] = {}
-        self.terms = [0]
+        self.writer_epochs = [0]
         self.unclosed: dict[str, int] = {}
         """Clusters that were left by a forced move → their true end."""
 
@@ -43,7 +43,7 @@ class PartitionLife(RuleBasedStateMachine):
             return
         self.ends[onto] += foreign
         self.extents = cut(self.extents, self.ends[origin], onto, self.ends[onto])
-        self.terms.append(open_extent(self.extents).writer_epoch)
+        self.writer_epochs.append(open_extent(self.extents).writer_epoch)
         self.unclosed.pop(onto, None)
 
     @rule(onto=clusters, reserve=st.integers(0, 50))
@@ -53,7 +53,7 @@ class PartitionLife(RuleBasedStateMachine):
             return
         at = current.to_client(self.ends[current.cluster]) + reserve
         self.extents = append(self.extents, onto, at, self.ends[onto])
-        self.terms.append(open_extent(self.extents).writer_epoch)
+        self.writer_epochs.append(open_extent(self.extents).writer_epoch)
         self.unclosed.pop(onto, None)
         if any(
             extent.writer_epoch == current.writer_epoch for extent in self.extents
@@ -110,8 +110,8 @@ class PartitionLife(RuleBasedStateMachine):
                 assert not any(offset <= known < place.extent.start for known in self.acknowledged)
 
     @invariant()
-    def terms_count_every_cut(self) -> None:
-        assert getattr(self, "terms", [0]) == list(range(len(getattr(self, "terms", [0]))))
+    def writer_epochs_count_every_cut(self) -> None:
+        assert getattr(self, "writer_epochs", [0]) == list(range(len(getattr(self, "writer_epochs", [0]))))
 
 
 TestPartitionLife = PartitionLife.TestCase

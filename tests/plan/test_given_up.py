@@ -180,7 +180,7 @@ def test_writing_to_a_given_up_cluster_again_gives_no_offset_a_second_record(
     at = open_extent(left).start + more
     # When the topic moves there again
     back = append(left, gone, at, base)
-    # Then the new stay has a term of its own, and older offsets lead where they led
+    # Then the new stay has a writer epoch of its own, and older offsets lead where they led
     assert check(back) == []
     assert open_extent(back).writer_epoch > max(extent.writer_epoch for extent in extents)
     before = {o: (cluster, physical) for o, cluster, physical in read(extents, 0, at)}

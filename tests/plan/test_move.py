@@ -354,7 +354,7 @@ def test_resume_reports_a_fence_beside_a_published_cut_as_damage() -> None:
         remaining_steps(operation("cut"), {"t": Topic(name="t", fence=FENCE)}, {})
 
 
-def test_last_sequences_are_those_of_the_ending_term_under_the_clients_own_ids() -> None:
+def test_last_sequences_are_those_of_the_ending_writer_epoch_under_the_clients_own_ids() -> None:
     facts = [
         ProducerFacts(upstream_id(P1, 2), 0, 57, 100),
         ProducerFacts(upstream_id(P1, 0), 0, 3, 999),

@@ -28,7 +28,7 @@ def test_a_producer_that_began_above_the_cut_has_no_sequence_below_it() -> None:
     assert last(p7=(0, 0)) == {}
 
 
-def test_a_producer_unknown_to_the_leader_continues_from_an_earlier_term() -> None:
+def test_a_producer_unknown_to_the_leader_continues_from_an_earlier_writer_epoch() -> None:
     assert last(p7=(0, 10)) == {7: (0, 9)}
 
 

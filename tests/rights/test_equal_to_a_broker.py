@@ -22,14 +22,14 @@ from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import Cluster
 from ha_core.model.access import AccessRule, access_rule
-from ha_core.wire import APIS, ApiKey, ErrorCode, Route
+from ha_core.wire import APIS, ApiKey, Destination, ErrorCode
 from ha_core.wire.apis import ROWS, Api
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.rights.answers import alike
 from tests.rights.requests import BROKER, MADE, cases
 
-ASKING = tuple(row for row in ROWS if row.route is not Route.HIDDEN and not row.asks.free)
+ASKING = tuple(row for row in ROWS if row.destination is not Destination.HIDDEN and not row.asks.free)
 SETS = (("seen-1",), ("hidden-1",), ("seen-1", "hidden-1"), ("seen-none",), ("hidden-none",))
 """Names that exist, and names that do not, on both sides."""
 VERDICTS = frozenset(

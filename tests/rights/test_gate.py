@@ -9,14 +9,14 @@ import pytest
 from gateway.model.rights import Gate, allows
 from ha_core.model.access import AclOperation, ResourceType, access_rule
 from ha_core.plan.access.rights import Rights, Verdicts
-from ha_core.wire import APIS, ApiKey, ErrorCode, Route, decode, encode
+from ha_core.wire import APIS, ApiKey, Destination, ErrorCode, decode, encode
 from ha_core.wire.apis import ROWS, Api
 from ha_core.wire.rights import Asks, AuthorizedOperationsField, Each, Operation, Resource, Shown
 from ha_core.wire.schemas import SCHEMAS
 from tests.rights.answers import DENIALS
 from tests.rights.requests import MADE, cases
 
-OFFERED = [row for row in ROWS if row.route is not Route.HIDDEN]
+OFFERED = [row for row in ROWS if row.destination is not Destination.HIDDEN]
 ASKING = [row for row in OFFERED if not row.asks.free]
 NOBODY = Rights().of("nobody", "10.0.0.1")
 
@@ -104,7 +104,7 @@ WHOLE = [
 
 SILENT = {(ApiKey.DESCRIBE_LOG_DIRS, version) for version in (1, 2)}
 """Their answers have no field for an error: they are empty."""
-JUDGED = [row for row in ASKING if row.route is not Route.TOPIC]
+JUDGED = [row for row in ASKING if row.destination is not Destination.TOPIC]
 """`Routes` judges topics of the data path."""
 
 

@@ -117,7 +117,7 @@ def _both_topics(writer_epoch: int) -> StateChange:
     return put(*topics, at=writer_epoch - 1 if writer_epoch else None)
 
 
-def _terms(view: View) -> list[int]:
+def _writer_epochs(view: View) -> list[int]:
     return [view.topics[name].partitions[0][0].writer_epoch for name in "ab"]
 
 
@@ -127,7 +127,7 @@ def test_a_loaded_view_never_has_part_of_a_change(session: Session, other: Sessi
 
     replica.load()
 
-    assert (replica.view.revision, _terms(replica.view)) == (2, [1, 1])
+    assert (replica.view.revision, _writer_epochs(replica.view)) == (2, [1, 1])
 
 
 def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Session) -> None:
@@ -139,7 +139,7 @@ def test_a_followed_view_never_has_part_of_a_change(session: Session, other: Ses
     other.store.commit(_both_topics(1))
     changed = replica.catch_up()
 
-    assert (replica.view.revision, _terms(replica.view)) == (3, [2, 2])
+    assert (replica.view.revision, _writer_epochs(replica.view)) == (3, [2, 2])
     assert changed == frozenset({"/topics/a", "/topics/b"})
 
 

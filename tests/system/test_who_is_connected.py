@@ -9,7 +9,7 @@ from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("gateway/process/inquiry_pages.py", "ha_core/operations/engine/gateway_queries.py"),
+    pytest.mark.long("gateway/process/operator_pages.py", "ha_core/operations/engine/gateway_queries.py"),
 ]
 
 

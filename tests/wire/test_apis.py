@@ -13,7 +13,17 @@ from hypothesis import strategies as st
 
 from gateway.composed import HANDLERS
 from gateway.session import requests, transactions
-from ha_core.wire import APIS, ApiKey, ErrorCode, RemoteProtocolError, Route, advertised, decode, encode, peek_group
+from ha_core.wire import (
+    APIS,
+    ApiKey,
+    Destination,
+    ErrorCode,
+    RemoteProtocolError,
+    advertised,
+    decode,
+    encode,
+    peek_group,
+)
 from ha_core.wire.apis import ROWS, Api
 from ha_core.wire.codes import RETRIABLE
 from ha_core.wire.errors import LocalProtocolError
@@ -22,7 +32,7 @@ from ha_core.wire.tables import Field, Schema
 from tests.wire.samples import seeds
 
 EVERYTHING = {int(key): (0, 20) for key in ApiKey}
-FIRST_FIELD = {Route.GROUP: "group_id", Route.TRANSACTION: "transactional_id"}
+FIRST_FIELD = {Destination.GROUP: "group_id", Destination.TRANSACTION: "transactional_id"}
 """The first field, which routes a request without decoding the rest."""
 GENERATIONS = {"generation_id", "generation_id_or_member_epoch"}
 SESSION_KEYS = frozenset({*requests.HANDLERS, *requests.LOGIN_STEPS, ApiKey.API_VERSIONS})
@@ -59,10 +69,10 @@ def faults(table: Table) -> list[str]:
 
 def _faults(row: Api, table: Table) -> Iterable[str]:
     # A transaction that began in another cluster is ended there, the others by the client's own coordinator.
-    composed = row.route is Route.COMPOSED or row.key is ApiKey.END_TXN
+    composed = row.destination is Destination.COMPOSED or row.key is ApiKey.END_TXN
     if composed != (row.key in table.composed):
         yield "composed without a handler" if composed else "a handler of what is not composed"
-    if row.route is Route.HIDDEN:
+    if row.destination is Destination.HIDDEN:
         if row.min_version <= row.max_version or not row.why:
             yield "hidden, but with versions or without a reason"
         return
@@ -73,29 +83,33 @@ def _faults(row: Api, table: Table) -> Iterable[str]:
     low, high = schema.versions
     if not low <= row.min_version <= row.max_version <= high:
         yield f"versions {row.min_version} to {row.max_version}, where the schema has {low} to {high}"
-    if row.route in (Route.TOPIC, Route.LOCAL) and row.key not in table.session:
-        yield f"{row.route.name} without a handler in the session"
-    if (row.route is Route.TRANSACTION) != (row.key in table.transactions):
-        handler = "without a handler" if row.route is Route.TRANSACTION else "a handler of what has another route"
+    if row.destination in (Destination.TOPIC, Destination.LOCAL) and row.key not in table.session:
+        yield f"{row.destination.name} without a handler in the session"
+    if (row.destination is Destination.TRANSACTION) != (row.key in table.transactions):
+        handler = (
+            "without a handler"
+            if row.destination is Destination.TRANSACTION
+            else "a handler of what has another destination"
+        )
         yield f"TRANSACTION {handler} in the session"
-    if row.route in FIRST_FIELD:
+    if row.destination in FIRST_FIELD:
         first = next((field for field in schema.fields("request") if field.at(row.max_version)), None)
-        if first is None or (first.name, first.type) != (FIRST_FIELD[row.route], "string"):
-            yield f"routed by {FIRST_FIELD[row.route]}, which is not the first field of its request"
+        if first is None or (first.name, first.type) != (FIRST_FIELD[row.destination], "string"):
+            yield f"routed by {FIRST_FIELD[row.destination]}, which is not the first field of its request"
         if row.error is None:
             yield "sent to a coordinator without an error shape"
     named = {field.name for field in schema.fields("request")}
-    if row.route is Route.TRANSACTION and "producer_id" not in named:
+    if row.destination is Destination.TRANSACTION and "producer_id" not in named:
         yield "led by its producer's id, which its request does not name"
-    if row.route is Route.GROUP and named & GENERATIONS and "member_id" not in named:
+    if row.destination is Destination.GROUP and named & GENERATIONS and "member_id" not in named:
         yield "a member's request that does not name the member"
     if row.rebalance is not None and (row.error is None or row.error.topics or not {*row.error.echo} <= {"member_id"}):
         yield "refused while it waits in a rebalance, when no more is known of it than its member"
-    if row.route is Route.GROUP and row.fenced is None:
+    if row.destination is Destination.GROUP and row.fenced is None:
         yield "sent to a group's coordinator without an answer under a fence"
     if row.fenced is not None and row.error is None:
         yield "an answer under a fence without an error shape"
-    if row.by_map and not (row.route is Route.COMPOSED and row.changes):
+    if row.by_map and not (row.destination is Destination.COMPOSED and row.changes):
         yield "goes by the map, but composes no change"
     if row.error is not None and row.fenced is not ErrorCode.NONE:
         yield from _unsaid(row, schema)
@@ -155,7 +169,7 @@ _NO_PRODUCER = SCHEMAS[ApiKey.END_TXN].request.replace("producer_id ", "producer
         (Table(schemas={k: v for k, v in SCHEMAS.items() if k != ApiKey.HEARTBEAT}), "HEARTBEAT: offered without"),
         (Table().row(ApiKey.HEARTBEAT, max_version=5), "HEARTBEAT: versions 0 to 5, where the schema has 0 to 4"),
         (Table().schema(ApiKey.HEARTBEAT, request=_NO_GROUP), "HEARTBEAT: routed by group_id"),
-        (Table().row(ApiKey.METADATA, route=Route.TRANSACTION), "METADATA: routed by transactional_id"),
+        (Table().row(ApiKey.METADATA, destination=Destination.TRANSACTION), "METADATA: routed by transactional_id"),
         (Table().row(ApiKey.HEARTBEAT, fenced=None), "HEARTBEAT: sent to a group's coordinator without an answer"),
         (Table().schema(ApiKey.END_TXN, request=_NO_PRODUCER), "END_TXN: led by its producer's id"),
         (Table().schema(ApiKey.HEARTBEAT, request=_NO_MEMBER), "HEARTBEAT: a member's request that does not name"),
@@ -202,7 +216,7 @@ def offered(*clusters: dict[int, tuple[int, int]]) -> dict[int, tuple[int, int]]
 
 def test_versions_with_broker_addresses_or_topic_ids_are_not_offered() -> None:
     for row in APIS.values():
-        if row.route in (Route.HIDDEN, Route.LOCAL) or row.key is ApiKey.FIND_COORDINATOR:
+        if row.destination in (Destination.HIDDEN, Destination.LOCAL) or row.key is ApiKey.FIND_COORDINATOR:
             continue
         if row.key is ApiKey.CONSUMER_GROUP_DESCRIBE:  # names topics too, and its ids are zeros
             continue
@@ -258,7 +272,7 @@ def test_the_advertised_list_of_apis_can_be_encoded() -> None:
 GROUP_CASES = [
     (row.key, version)
     for row in ROWS
-    if row.route is Route.GROUP
+    if row.destination is Destination.GROUP
     for version in range(row.min_version, row.max_version + 1)
 ]
 

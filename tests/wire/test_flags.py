@@ -16,12 +16,12 @@ import pytest
 from kafka.errors import for_code
 from kafka.protocol.schemas.load_json import load_json
 
-from ha_core.wire import APIS, ApiKey, ErrorCode, Route, decode, encode
+from ha_core.wire import APIS, ApiKey, Destination, ErrorCode, decode, encode
 from ha_core.wire.apis import GROUPS, LOGS, NEVER, ROWS, TOPICS, Api, BrokerPace, Effect, ErrorShape
 
 UNDEFINED = {ApiKey.CONSUMER_GROUP_HEARTBEAT, ApiKey.CONSUMER_GROUP_DESCRIBE}
 """Offered, but missing in kafka-python's definitions."""
-DEFINED = [row for row in ROWS if row.route is not Route.HIDDEN and row.key not in UNDEFINED]
+DEFINED = [row for row in ROWS if row.destination is not Destination.HIDDEN and row.key not in UNDEFINED]
 LOOKED_FOR_ANEW = {ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE}
 """Errors after which clients look for the coordinator, which gateways do not name under a fence."""
 EVERYTHING = LOGS | GROUPS | TOPICS
@@ -152,8 +152,10 @@ def _faults(row: Api) -> Iterator[str]:
         yield f"its key is that of {name}"
     if row.flexible_from != span(request["flexibleVersions"])[0]:
         yield "its first flexible version is another one"
-    if row.route is Route.LOCAL:
-        bare = Api(row.key, row.min_version, row.max_version, row.flexible_from, row.why, Route.LOCAL, Effect(0, 0))
+    if row.destination is Destination.LOCAL:
+        bare = Api(
+            row.key, row.min_version, row.max_version, row.flexible_from, row.why, Destination.LOCAL, Effect(0, 0)
+        )
         if row != replace(bare, asks=row.asks):  # rights are checked elsewhere
             yield "says something of clusters, from which nothing is asked"
         return
@@ -166,14 +168,14 @@ def _faults(row: Api) -> Iterator[str]:
 
 def _route(row: Api, output: Said) -> Iterator[str]:
     # A group's administrator deletes offsets: all clusters with offsets of the group are asked.
-    coordinators = {Route.GROUP: "groupId", Route.TRANSACTION: "transactionalId"}
+    coordinators = {Destination.GROUP: "groupId", Destination.TRANSACTION: "transactionalId"}
     # A produce names its transaction, and goes where its records do.
     wanted = None if row.key is ApiKey.OFFSET_DELETE or output.names("Records") else output.subject
-    if coordinators.get(row.route) != wanted:
-        yield f"goes by {coordinators.get(row.route)}, and its request begins with {wanted}"
-    if (row.route is Route.TOPIC) != (output.names("Records") or output.answers("Records")):
+    if coordinators.get(row.destination) != wanted:
+        yield f"goes by {coordinators.get(row.destination)}, and its request begins with {wanted}"
+    if (row.destination is Destination.TOPIC) != (output.names("Records") or output.answers("Records")):
         yield "records go to and come from the leaders of partitions, and nothing else does"
-    if (row.route is Route.NODE) != output.answers("LogDir"):
+    if (row.destination is Destination.NODE) != output.answers("LogDir"):
         yield "only disks are a matter of one broker"
 
 
@@ -209,11 +211,11 @@ def _promises(row: Api, output: Said) -> Iterator[str]:
     names_group = output.subject in ("groupId", "transactionalId") or (row.changes and output.about("groupId"))
     if row.lease_guarded != (names_group or row.key is ApiKey.PRODUCE or row.by_map):
         yield "answers of coordinators, of the written log, or by the topic map count only under a lease"
-    if row.by_map != (row.route is Route.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
+    if row.by_map != (row.destination is Destination.COMPOSED and row.changes and AUTHORIZED[row.key][1] != "Cluster"):
         yield "goes by the map where it changes a topic or a group of one cluster, and only there"
     # A member that never commits is seen to be alive by its heartbeats.
     commits, joins = output.names("CommittedOffset"), output.names("SessionTimeoutMs") or row.key is ApiKey.HEARTBEAT
-    use = ("commit" if commits else "join" if joins else None) if row.route is Route.GROUP else None
+    use = ("commit" if commits else "join" if joins else None) if row.destination is Destination.GROUP else None
     if row.use != use:
         yield f"is recorded as {row.use}, and its request says {use}"
 
@@ -221,7 +223,9 @@ def _promises(row: Api, output: Said) -> Iterator[str]:
 def _waits(row: Api, output: Said) -> Iterator[str]:
     agreed = output.answers("Leader", "Assignment")  # needs requests of all members
     asks = (
-        output.names("MemberId") and row.route is Route.GROUP and not output.names("CommittedOffset", "RequireStable")
+        output.names("MemberId")
+        and row.destination is Destination.GROUP
+        and not output.names("CommittedOffset", "RequireStable")
     )
     if row.rebalance != (("waits" if agreed else "follows") if asks else None):
         yield f"{row.rebalance} with the other members of its group"
@@ -237,7 +241,9 @@ def _waits(row: Api, output: Said) -> Iterator[str]:
 
 def _refused(row: Api, output: Said) -> Iterator[str]:
     """The answer under a fence, and the other fields of a refusal."""
-    held = row.route is Route.GROUP or (row.route is Route.TRANSACTION and output.about("topicName"))
+    held = row.destination is Destination.GROUP or (
+        row.destination is Destination.TRANSACTION and output.about("topicName")
+    )
     if (row.fenced is not None) != held:
         yield "a fence stands before a group, and before the topics of a transaction"
     if row.fenced is not None:
@@ -288,7 +294,7 @@ def test_row_agrees_with_kafkas_definitions(row: Api) -> None:
 
 
 def test_every_row_that_is_offered_is_compared() -> None:
-    offered = {row.key for row in ROWS if row.route is not Route.HIDDEN}
+    offered = {row.key for row in ROWS if row.destination is not Destination.HIDDEN}
     assert offered - {ApiKey(key) for key in definitions()} == UNDEFINED
 
 
@@ -303,7 +309,7 @@ def _without(key: ApiKey, **changes: Any) -> ErrorShape:
         (ApiKey.PRODUCE, {"effect": Effect(LOGS, 0)}),
         (ApiKey.FETCH, {"effect": Effect(LOGS, LOGS)}),
         (ApiKey.FETCH, {"lease_guarded": True}),
-        (ApiKey.FETCH, {"route": Route.NODE}),
+        (ApiKey.FETCH, {"destination": Destination.NODE}),
         (ApiKey.FETCH, {"flexible_from": 11}),
         (ApiKey.METADATA, {"pace": BrokerPace.USUAL}),
         (ApiKey.LIST_OFFSETS, {"effect": Effect(TOPICS, 0)}),

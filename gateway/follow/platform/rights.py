@@ -100,7 +100,7 @@ class PlatformRights:
         for key, record in rows.records.entries():
             if record[1] is not shape:
                 shape = record[1]
-                words, at_principal, at_name, at_host = _places(record[1])
+                words, at_principal, at_name, at_host = _positions(record[1])
             try:
                 bits, topic = _bits(*words(record))
                 name = topics(record[at_name]) if topic else others(record[at_name])
@@ -128,7 +128,7 @@ _UNREADABLE = (AccessRuleError, KeyError, TypeError, AttributeError)
 _WORDS = ("resource_type", "pattern", "operation", "effect")
 
 
-class _Places(NamedTuple):
+class _Positions(NamedTuple):
     """Where a record has the fields of a rule."""
 
     words: Callable[[Record], tuple[Any, ...]]
@@ -137,16 +137,16 @@ class _Places(NamedTuple):
     host: int
 
 
-_NOWHERE = _Places(lambda record: (None,) * len(_WORDS), 0, 0, 0)
+_NOWHERE = _Positions(lambda record: (None,) * len(_WORDS), 0, 0, 0)
 """For other shapes: the row is read by itself."""
 
 
-def _places(shape: RowShape) -> _Places:
+def _positions(shape: RowShape) -> _Positions:
     """`_NOWHERE` unless the shape is that of a rule with all its fields, and no others."""
-    at = {field: BEGIN + place for field, place in shape.fields.items() if isinstance(place, int)}
+    at = {field: BEGIN + position for field, position in shape.fields.items() if isinstance(position, int)}
     if set(shape.fields) != set(AccessRule._fields) or len(at) < len(shape.fields):
         return _NOWHERE
-    return _Places(itemgetter(*(at[word] for word in _WORDS)), at["principal"], at["name"], at["host"])
+    return _Positions(itemgetter(*(at[word] for word in _WORDS)), at["principal"], at["name"], at["host"])
 
 
 class _Bits(NamedTuple):

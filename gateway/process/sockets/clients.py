@@ -103,7 +103,7 @@ class Clients:
         self.ended[cause.value] += 1
         ordinary = cause in (Cause.CLIENT_LEFT, Cause.IDLE, Cause.SHUTDOWN)
         if not ordinary and self._log_rate_limiter.lets(f"closed connections, cause={cause.value}", clock.now()):
-            user, port = connection.session.client.entry.user, connection.session.context.port
+            user, port = connection.session.client.auth_state.user, connection.session.context.port
             fields = (cause.value, user, connection.address, port, detail)
             _log.info("closed a connection: cause=%s user=%s address=%s port=%s %s", *fields)
 
@@ -180,7 +180,7 @@ class Clients:
             overstayed.end(Cause.NOT_AUTHENTICATED, "others wait for their turn to log in")
         return room
 
-    def _arrived(self, sock: socket.socket, place: Port, host: str) -> None:
+    def _arrived(self, sock: socket.socket, port: Port, host: str) -> None:
         shaking_hands = 0 if self.handshakes is None else len(self.handshakes)
         if len(self.open) + shaking_hands >= self.max_connections:
             self._turn_away(sock, "max_connections", self.max_connections, host)
@@ -193,7 +193,7 @@ class Clients:
         while (left := len(self.lingering)) and len(self.open) + shaking_hands + left >= limit:
             self.lingering.end_oldest()
         self.accepted += 1
-        client = Arrived(sock, place, host)
+        client = Arrived(sock, port, host)
         if self.handshakes is None:
             self._admit(client)
         else:
@@ -217,7 +217,7 @@ class Clients:
         connection = self._connect(client)
         self._from[network(client.host)] += 1
         self.open.add(connection)
-        if connection.session.client.entry.entered:
+        if connection.session.client.auth_state.may_request:
             self.entered(connection)
         else:
             self.logins.came(connection, clock.now())

@@ -104,7 +104,7 @@ class ClientConnection:
         """:param address: the client's, without its port."""
         self.host = host
         self.address = address
-        self.user = session.client.entry.user
+        self.user = session.client.auth_state.user
         self.session = session
         self.client = channel(host.loop, sock, self._client_readable, self._client_writable)
         self.brokers: dict[BrokerLane, BrokerChannel] = {}
@@ -123,10 +123,10 @@ class ClientConnection:
     @property
     def named(self) -> str:
         """The user, for logs and limits."""
-        return self.session.client.entry.user or ANONYMOUS
+        return self.session.client.auth_state.user or ANONYMOUS
 
     def _client_readable(self) -> None:
-        if not (self.session.client.entry.entered or self.host.unauthenticated_reads.may_be_read()):
+        if not (self.session.client.auth_state.may_request or self.host.unauthenticated_reads.may_be_read()):
             return
         try:
             session, host = self.session, self.host
@@ -197,7 +197,7 @@ class ClientConnection:
 
     def _room(self, kept: int) -> memoryview:
         room = _VIEW[kept:] if kept else _VIEW
-        return room if self.session.client.entry.entered else room[:LOGIN_READ_BYTES]
+        return room if self.session.client.auth_state.may_request else room[:LOGIN_READ_BYTES]
 
     def _pass_to_broker(self, count: int) -> None:
         """Forwards the buffer's first bytes unchanged to the port's broker, to which there is a connection, or will
@@ -233,7 +233,7 @@ class ClientConnection:
         self._look_who()
 
     def _look_who(self) -> None:
-        user = self.session.client.entry.user
+        user = self.session.client.auth_state.user
         if user != self.user and not self.ended:
             self.user = user
             self.host.entered(self)

@@ -51,7 +51,7 @@ class Arrived(NamedTuple):
     """
 
     sock: socket.socket
-    place: Port
+    port: Port
     host: str
     user: str | None = None
 
@@ -191,7 +191,7 @@ class Handshakes:
     def _give_up(self, handshake: _Handshake, outcome: str, why: str) -> None:
         self._counts.handshakes[outcome] += 1
         if self._log_rate_limiter.lets(f"TLS handshakes, outcome={outcome}", clock.now()):
-            _log.info("no TLS with a client: address=%s port=%s %s", handshake.client.host, handshake.client.place, why)
+            _log.info("no TLS with a client: address=%s port=%s %s", handshake.client.host, handshake.client.port, why)
         self._forget(handshake)
         handshake.sock.close()
 

@@ -48,20 +48,20 @@ class Listeners:
     def paused(self) -> bool:
         return self._resuming is not None
 
-    def listen(self, host: str, port: int, place: Port) -> None:
-        """OSError if the port is taken."""
-        self._take(socket.create_server((host, port), backlog=BACKLOG), place)
+    def listen(self, host: str, number: int, port: Port) -> None:
+        """OSError if another socket has the port."""
+        self._take(socket.create_server((host, number), backlog=BACKLOG), port)
 
-    def join(self, shared: socket.socket, place: Port) -> None:
+    def join(self, shared: socket.socket, port: Port) -> None:
         """Listens at a bound socket with the other workers of this gateway (`gateway/process/workers/ports`)."""
         _listen_with_others(shared)
-        self._take(shared, place)
+        self._take(shared, port)
 
-    def _take(self, listener: socket.socket, place: Port) -> None:
+    def _take(self, listener: socket.socket, port: Port) -> None:
         listener.setblocking(False)
-        self._open[listener] = place
+        self._open[listener] = port
         if not self.paused:
-            self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+            self._loop.add_reader(listener.fileno(), self._accept, listener, port)
 
     def close(self) -> None:
         if self._resuming is not None:
@@ -71,7 +71,7 @@ class Listeners:
             listener.close()
         self._open.clear()
 
-    def _accept(self, listener: socket.socket, place: Port) -> None:
+    def _accept(self, listener: socket.socket, port: Port) -> None:
         for _ in range(ACCEPTS_PER_TURN):
             if self._busy():
                 return
@@ -93,7 +93,7 @@ class Listeners:
                 return
             sock.setblocking(False)
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._arrived(sock, place, address[0])
+            self._arrived(sock, port, address[0])
 
     def _sent_away(self, listener: socket.socket) -> None:
         """The parent of the workers has stopped listening: all workers end, or it has not seen this one listen yet."""
@@ -114,8 +114,8 @@ class Listeners:
 
     def _resume(self) -> None:
         self._resuming = None
-        for listener, place in self._open.items():
-            self._loop.add_reader(listener.fileno(), self._accept, listener, place)
+        for listener, port in self._open.items():
+            self._loop.add_reader(listener.fileno(), self._accept, listener, port)
 
 
 def _listen_with_others(shared: socket.socket) -> None:

@@ -1,4 +1,4 @@
-"""The gateway's HTTP pages, merged from those of its workers (`gateway/process/inquiry_pages`,
+"""The gateway's HTTP pages, merged from those of its workers (`gateway/process/operator_pages`,
 `gateway/process/metrics`)."""
 
 import json
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from prometheus_client.core import Metric
 
 from gateway.model.counts import PREFIX
-from gateway.process.inquiry_pages import DEFAULT_ROWS
+from gateway.process.operator_pages import DEFAULT_ROWS
 from gateway.process.workers.totals import Totals
 from gateway.process.workers.worker_queries import PageAnswer, WorkerPage, ask
 from ha_core.metrics.http import Asked, Families, JsonPage, render

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol
 
-from gateway.session.auth_state import Entry
+from gateway.session.auth_state import AuthState
 from gateway.session.fast.produce_patch import SettledTopic
 from gateway.session.fetch.fetch_session import FetchSession
 from gateway.session.pending import Passed
@@ -29,7 +29,7 @@ class CachedDecision(NamedTuple):
 
     template: ProduceTemplate | FetchTemplate
     request: Request
-    entry: Entry
+    auth_state: AuthState
     mapped: dict[bytes, SettledTopic] | None = None
     """Set for requests that write to one topic each, which is mapped."""
     fetch_session: FetchSession | None = None
@@ -49,7 +49,7 @@ class CachedDecision(NamedTuple):
         return (
             self.template.settings == other.template.settings
             and (self.mapped is None) == (other.mapped is None)
-            and self.entry is other.entry
+            and self.auth_state is other.auth_state
             and self.fetch_session is other.fetch_session
             and self.begins is other.begins
             and self.routes is other.routes

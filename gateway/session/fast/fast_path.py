@@ -83,7 +83,7 @@ def rest(session: ConnectionState, now: float) -> int:
         or session.upstreams.unacknowledged
         or half.later
         or half.lane is not context.here
-        or now >= session.client.entry.expires_at
+        or now >= session.client.auth_state.expires_at
         or not context.still_valid(half.basis)
     ):
         return 0
@@ -112,7 +112,7 @@ def _like_produce(
     for decision in session.decisions.newest_first:
         template = decision.template
         if type(template) is ProduceTemplate and (match := template.match(buf, at, end, frame_end)) is not None:
-            topics, places = match
+            topics, spans = match
             break
     else:
         return None
@@ -127,7 +127,7 @@ def _like_produce(
     topic = decision.mapped.get(topics[0]) if len(topics) == 1 else None
     if topic is None:
         return None
-    change = topic.settles(buf, places, end, session.context.shared, order, now)
+    change = topic.settles(buf, spans, end, session.context.shared, order, now)
     return None if change is None else (decision, topics, None, change)
 
 
@@ -169,15 +169,20 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
 def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: int, missing: int, now: float) -> bool:
     """Records it as sent to the port's broker. False: the slow path has to handle it."""
     decision, topics, fetch_session, change = found
-    context, in_flight, intake, entry = session.context, session.in_flight, session.intake, session.client.entry
+    context, in_flight, intake, auth_state = (
+        session.context,
+        session.in_flight,
+        session.intake,
+        session.client.auth_state,
+    )
     shared, lane, queue = context.shared, context.here, in_flight.queue
     lease = shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
     if (
         upstream is None
         or upstream.writing is not BETWEEN
-        or entry is not decision.entry
-        or now >= entry.expires_at
+        or auth_state is not decision.auth_state
+        or now >= auth_state.expires_at
         or now >= lease.valid_until
         or now < session.throttling.muted_until
         or in_flight.retry_backoff.counts

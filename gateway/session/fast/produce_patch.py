@@ -106,7 +106,7 @@ class SettledTopic:
     def settles(
         self,
         buf: bytearray,
-        places: Sequence[PartitionSpan],
+        spans: Sequence[PartitionSpan],
         end: int,
         shared: Shared,
         order: ProducerOrder,
@@ -115,8 +115,8 @@ class SettledTopic:
         """The patch for the batches of all these partitions; bytes before `end` have come. None: they have to be
         judged."""
         each: dict[int, tuple[Settled, Batch, int]] = {}
-        alone = len(places) == 1
-        for number_at, at, stop in places:
+        alone = len(spans) == 1
+        for number_at, at, stop in spans:
             (partition,) = _INT(buf, number_at)
             settled = self._partitions.get(partition) or self._find(partition, shared.remembered)
             if settled is None or partition in each:

@@ -134,7 +134,7 @@ class FetchRequest(RequestHandler):
             return
         begins, state = session.client.routes(request.client_id) if epochs is BEGINNING else None, session.fetching
         decision = CachedDecision(
-            template, request, session.client.entry, fetch_session=state.fetch_session if begins is None else None,
+            template, request, session.client.auth_state, fetch_session=state.fetch_session if begins is None else None,
             begins=begins, routes=routes, rack=(request.end - scan.rack_at, scan.rack_bytes), waits_ms=scan.max_wait_ms,
         )  # fmt: skip
         session.decisions.remember(decision, state.fetch_session)

@@ -1,7 +1,7 @@
 """Fetch requests that need a plan: offsets are translated, and old records read from the cluster that holds them.
 
-A partition is read at one place per request: its open extent (streamed, patched on the way) or a closed one (gathered,
-cut off at the extent's end). A place that cannot be reached is answered empty: the client waits, no record is skipped.
+A partition is read from one extent per request: its open one (streamed, patched on the way) or a closed one (gathered,
+cut off at its end). A cluster that cannot be reached is answered empty: the client waits, no record is skipped.
 The brokers' answers are merged into one, in client offsets.
 
 A high watermark that equals the position means the end of the partition: jobs that read to the end stop there. So an
@@ -118,7 +118,7 @@ class FetchPlan:
                     self._asks[key] = routes.here, asked
                 else:
                     copy = copies.of(route.mirror, route.topic, key[1], now) if route.mirror is not None else None
-                    self._place(key, asked, route.topic, routes, gaps, copy)
+                    self._plan_partition(key, asked, route.topic, routes, gaps, copy)
         # A reader whose topic has just moved is served through its port until its client refreshes metadata. If that
         # would tie two long waits together, it is sent to the new leader at once.
         if len({lane for lane, _ in self._asks.values()}) > 1:
@@ -133,7 +133,7 @@ class FetchPlan:
         self.local[key] = empty_partition(key[1], refusal.code(APIS[ApiKey.FETCH]))
         self.refused[key] = refusal
 
-    def _place(
+    def _plan_partition(
         self,
         key: Partition,
         requested: Message,
@@ -152,10 +152,10 @@ class FetchPlan:
             del gaps[key]
             gap = None
         extents = topic.extents(partition)
-        place = locate(extents, offset if gap is None else gap.next_offset)
-        extent = place.extent
-        physical = extent.base if isinstance(place, Hole) else place.physical
-        if copy is not None and self._in_copy(key, requested, copy, place, routes):
+        location = locate(extents, offset if gap is None else gap.next_offset)
+        extent = location.extent
+        physical = extent.base if isinstance(location, Hole) else location.physical
+        if copy is not None and self._in_copy(key, requested, copy, location, routes):
             return
         closed, crosses = extent.end is not None, topic.crosses(partition)
         if not closed and crosses and topic.crossing and topic.crossing.state == "proposed":
@@ -187,11 +187,11 @@ class FetchPlan:
         self._asks[key] = lane, entry
 
     def _in_copy(
-        self, key: Partition, requested: Message, copy: KnownCopy, place: Location | Hole, routes: Routes
+        self, key: Partition, requested: Message, copy: KnownCopy, location: Location | Hole, routes: Routes
     ) -> bool:
         """Plans a read from the copy of a mirror, if the copy can answer for the offset."""
-        within = place.extent
-        offset = within.start if isinstance(place, Hole) else within.extrapolate(place.physical)
+        within = location.extent
+        offset = within.start if isinstance(location, Hole) else within.extrapolate(location.physical)
         found = copy.find(within, offset)
         if isinstance(found, Here):
             lane = routes.leader(copy.cluster, *key)

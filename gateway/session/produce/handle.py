@@ -149,7 +149,7 @@ class ProduceRequest(RequestHandler):
             session.upstreams.send_unacknowledged(context.broker, request.frame, topics, scan.complete)
             return None
         if (template := self._template(scan)) is not None:
-            decision = CachedDecision(template, request, session.client.entry)
+            decision = CachedDecision(template, request, session.client.auth_state)
             session.decisions.remember(decision, session.fetching.fetch_session)
         pending = Passed(request, tuple(topics) if scan.complete else None)
         session.in_flight.pass_on(pending, context.broker, request.frame)
@@ -170,7 +170,7 @@ class ProduceRequest(RequestHandler):
                 settled = SettledTopic(
                     judgement.topics[0], session.client.routes(request.client_id), request.api_version
                 )
-                decision = CachedDecision(template, request, session.client.entry, {judgement.topics[0]: settled})
+                decision = CachedDecision(template, request, session.client.auth_state, {judgement.topics[0]: settled})
                 session.decisions.remember(decision, session.fetching.fetch_session)
             pending = Shifted(
                 request,

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from gateway.session.commands import Inquire, LookUp
+from gateway.session.commands import FindDuplicateOffset, FindProducers
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.producer_order import Key, RefusedBatch
 from gateway.session.produce.writer_epochs import opens
@@ -21,7 +21,7 @@ from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
 from ha_core.model.producer import is_gateway_id, upstream_id
 from ha_core.wire import ErrorCode, RemoteProtocolError
-from ha_core.wire.produce import ProduceScan
+from ha_core.wire.produce import ProduceScan, patch_produce_response
 from ha_core.wire.records import Batch, first_batch, rewrite_producer_id
 
 Batches = Mapping[Key, Batch | None]
@@ -168,7 +168,7 @@ class ProduceJudgement:
         held = None if batch is None else find_held(sequences, key, batch)
         if batch is not None and not order.admit(key, batch, now):
             if held is not None and duplicate_offsets.offset(held, now) is Missing.NOT_YET:
-                self.session.context.emit(LookUp(held))  # look it up while it waits
+                self.session.context.emit(FindDuplicateOffset(held))  # look it up while it waits
             return Refusal.ORDER
         if route.no_produce is not None or topic is None:
             self.fence = route.fence or self.fence
@@ -182,7 +182,7 @@ class ProduceJudgement:
             if held is not None:
                 offset = duplicate_offsets.offset(held, now)
                 if offset is Missing.NOT_YET:
-                    self.session.context.emit(LookUp(held))
+                    self.session.context.emit(FindDuplicateOffset(held))
                     return Refusal.LOOK_UP
                 if offset is Missing.NEVER:
                     return Duplicate(ErrorCode.DUPLICATE_SEQUENCE_NUMBER, UNKNOWN_OFFSET)
@@ -194,7 +194,7 @@ class ProduceJudgement:
             must_open = sequences is not None and sequences.terms.get(partition) == extent.writer_epoch
             if must_open and shared.writer_epochs.watched(key, extent.writer_epoch, batch.producer_id, now):
                 if not opens(batch, last_of(sequences, partition, batch)):
-                    self.session.context.emit(Inquire(extent.cluster, text(name), partition))
+                    self.session.context.emit(FindProducers(extent.cluster, text(name), partition))
                     return Refusal.NEW_TERM
                 self.openers[key] = (extent.writer_epoch, batch.producer_id)
             rewrite_producer_id(self.request.buf, batch.at, upstream_id(batch.producer_id, extent.writer_epoch))
@@ -237,16 +237,12 @@ class ProduceJudgement:
 
     def merged(self, frame: bytearray) -> Message:
         """One answer from the broker's, in client offsets, and from the partitions that are answered here."""
+        if self.shifts:
+            patch_produce_response(frame, self.request.api_version, self.shifts, 4)
         answer = self.request.decode_answer(frame)
         for key in acknowledged(answer) & self.openers.keys():
             self.session.context.shared.writer_epochs.opened(key, *self.openers[key])
-        answered = dict(entries(answer))
-        for key in self.shifts.keys() & answered.keys():
-            entry = answered[key]
-            entry["log_start_offset"] = -1
-            if entry["base_offset"] >= 0:
-                entry["base_offset"] += self.shifts[key]
-        return self.answer(answered, answer["throttle_time_ms"])
+        return self.answer(dict(entries(answer)), answer["throttle_time_ms"])
 
     def answer(self, answered: Mapping[Key, Message], throttle_time_ms: int = 0) -> Message:
         topics: dict[bytes, list[Message]] = {}

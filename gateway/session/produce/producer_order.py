@@ -95,8 +95,8 @@ class ProducerOrder:
         # No topic has a name above `MAX_NAME`, and 100,000 of them fill the memory.
         if not _ordered(batch) or len(key[0]) > MAX_NAME:
             return None
-        place, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
-        batches = _kept(self.waited_for.get(place, []), now)
+        producer, epoch, sequence = (key, batch.producer_id), batch.producer_epoch, batch.base_sequence
+        batches = _kept(self.waited_for.get(producer, []), now)
         if batches and batches[0].epoch > epoch:
             return None
         waited_for = [
@@ -108,10 +108,10 @@ class ProducerOrder:
             del waited_for[1]  # the client has the latest ones in flight now
         refused = RefusedBatch(epoch, sequence, now + UNTOLD_S)
         waited_for.insert(sum(at_or_before(refused_batch.sequence, sequence) for refused_batch in waited_for), refused)
-        self._wait_for(place, waited_for)
+        self._wait_for(producer, waited_for)
         if len(self.waited_for) > MAX_REMEMBERED:
             self._wait_for(next(iter(self.waited_for)), [])  # the least recent one
-        for sent, dispatch in self.under_way.get(place, {}).items():
+        for sent, dispatch in self.under_way.get(producer, {}).items():
             dispatch.behind_refused |= sent[0] == epoch and sent[1] != sequence and at_or_before(sequence, sent[1])
         return refused
 
@@ -132,8 +132,8 @@ class ProducerOrder:
 
     def waits(self, key: Key, batch: Batch, now: float) -> bool:
         """True if an earlier batch has to come first."""
-        place = (key, batch.producer_id)
-        if place not in self.waited_for or not _ordered(batch) or not (batches := self._known(place, now)):
+        producer = (key, batch.producer_id)
+        if producer not in self.waited_for or not _ordered(batch) or not (batches := self._known(producer, now)):
             return False
         return batch.producer_epoch == batches[0].epoch and not at_or_before(batch.base_sequence, batches[0].sequence)
 
@@ -144,13 +144,13 @@ class ProducerOrder:
 
     def _stop_waiting(self, key: Key, batch: Batch) -> None:
         """Stops waiting for the batch and for all earlier ones."""
-        place, epoch = (key, batch.producer_id), batch.producer_epoch
-        batches = self.waited_for.get(place)
+        producer, epoch = (key, batch.producer_id), batch.producer_epoch
+        batches = self.waited_for.get(producer)
         # A batch of an older epoch is for its broker to refuse: the awaited ones are still to come.
         if batches and epoch >= batches[0].epoch and _ordered(batch):
             last = last_sequence(batch.base_sequence, max(1, batch.records_count))
             self._wait_for(
-                place,
+                producer,
                 [
                     refused_batch
                     for refused_batch in batches
@@ -158,35 +158,37 @@ class ProducerOrder:
                 ],
             )
 
-    def _known(self, place: tuple[Key, int], now: float) -> list[RefusedBatch]:
+    def _known(self, producer: tuple[Key, int], now: float) -> list[RefusedBatch]:
         """Batches of a producer that are waited for; drops expired ones."""
-        refused = self.waited_for[place]
+        refused = self.waited_for[producer]
         if now > refused[0].until:
             refused = _kept(refused, now)
-            self._wait_for(place, refused)
+            self._wait_for(producer, refused)
         return refused
 
-    def _wait_for(self, place: tuple[Key, int], refused: list[RefusedBatch]) -> None:
-        topic, batches = place[0][0], self.waited_for.pop(place, None)
+    def _wait_for(self, producer: tuple[Key, int], refused: list[RefusedBatch]) -> None:
+        topic, batches = producer[0][0], self.waited_for.pop(producer, None)
         if refused:
             self._waiting.add(self)
             self.topics[topic] += batches is None
-            self.waited_for[place] = refused
+            self.waited_for[producer] = refused
         elif batches is not None:
             self.topics[topic] -= 1
             if not self.topics[topic]:
                 del self.topics[topic]
 
     def _forget(self, now: float) -> None:
-        self.waited_for = {place: kept for place, refused in self.waited_for.items() if (kept := _kept(refused, now))}
+        self.waited_for = {
+            producer: kept for producer, refused in self.waited_for.items() if (kept := _kept(refused, now))
+        }
         self.topics = Counter(topic for (topic, _), _ in self.waited_for)
 
     def forgets_all(self, now: float) -> bool:
         """Drops expired entries. True if none is left."""
         self._forget(now)
-        for place, dispatches in tuple(self.under_way.items()):
+        for producer, dispatches in tuple(self.under_way.items()):
             if all(now - dispatch.dispatched_at > LOST_S for dispatch in dispatches.values()):
-                del self.under_way[place]
+                del self.under_way[producer]
         return not self.waited_for and not self.under_way
 
     def dispatched(self, key: Key, batch: Batch, now: float) -> Dispatch:
@@ -194,14 +196,14 @@ class ProducerOrder:
         dispatch = Dispatch(now)
         if _ordered(batch):
             self._waiting.add(self)
-            where, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
-            place = self.under_way.pop(where, {})
-            place.pop(sent, None)
-            place[sent] = dispatch
-            self.under_way[where] = place
+            producer, sent = (key, batch.producer_id), (batch.producer_epoch, batch.base_sequence)
+            dispatches = self.under_way.pop(producer, {})
+            dispatches.pop(sent, None)
+            dispatches[sent] = dispatch
+            self.under_way[producer] = dispatches
             # The latest stand last. Those that are never answered stand first, and are dropped first.
-            if len(place) > MAX_UNDER_WAY:
-                del place[next(iter(place))]
+            if len(dispatches) > MAX_UNDER_WAY:
+                del dispatches[next(iter(dispatches))]
             if len(self.under_way) > MAX_REMEMBERED:
                 del self.under_way[next(iter(self.under_way))]
         return dispatch
@@ -220,9 +222,9 @@ class ProducerOrder:
             self._settle(key, batch)
 
     def _settle(self, key: Key, batch: Batch) -> None:
-        place = self.under_way[key, batch.producer_id]
-        place.pop((batch.producer_epoch, batch.base_sequence), None)
-        if not place:
+        dispatches = self.under_way[key, batch.producer_id]
+        dispatches.pop((batch.producer_epoch, batch.base_sequence), None)
+        if not dispatches:
             del self.under_way[key, batch.producer_id]
 
     def admit_to_target(self, key: Key, batch: Batch, now: float) -> bool:
@@ -242,14 +244,14 @@ class ProducerOrder:
         return _earlier(self._crossing(key, batch, now), batch)
 
     def _crossing(self, key: Key, batch: Batch, now: float) -> dict[tuple[int, int], Dispatch]:
-        place = self.under_way.get((key, batch.producer_id)) if self.under_way else None
-        if place is None:
+        dispatches = self.under_way.get((key, batch.producer_id)) if self.under_way else None
+        if dispatches is None:
             return {}
-        for lost in [sent for sent, dispatch in place.items() if now - dispatch.dispatched_at > LOST_S]:
-            del place[lost]
-        if not place:
+        for lost in [sent for sent, dispatch in dispatches.items() if now - dispatch.dispatched_at > LOST_S]:
+            del dispatches[lost]
+        if not dispatches:
             del self.under_way[key, batch.producer_id]
-        return place
+        return dispatches
 
 
 class ProducerOrders:

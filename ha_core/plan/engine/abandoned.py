@@ -25,7 +25,7 @@ def patience_s(operation: Operation, topics: Mapping[str, Topic]) -> float | Non
 
     :param topics: its topics, needed only if it is `crossing`.
     """
-    if operation.ONE_REVISION or operation.state in FINAL:
+    if operation.ATOMIC or operation.state in FINAL:
         return SOON_S
     if operation.state in {"fenced", "undoing"}:
         return AT_ONCE_S

@@ -43,8 +43,8 @@ def log(start: int = 0, end: int = 0, times: Mapping[int, int] | None = None) ->
             for p in topic["partitions"]:
                 assert p["current_leader_epoch"] == -1
                 timestamp, offset = one(p["timestamp"])
-                place = {"partition_index": p["partition_index"], "leader_epoch": 9}
-                partitions.append(place | {"timestamp": timestamp, "offset": offset})
+                answer = {"partition_index": p["partition_index"], "leader_epoch": 9}
+                partitions.append(answer | {"timestamp": timestamp, "offset": offset})
             topics.append({"name": topic["name"], "partitions": partitions})
         return {"topics": topics}
 

@@ -62,8 +62,10 @@ def test_a_transactional_producer_gets_an_unlisted_node_once_after_a_gateway_has
     # When
     first, second = (find(context, "t", kind=1).answers({"east": coordinator(2)}).wants(("east", 2)) for _ in range(2))
     # Then
-    places = [(play.result["error_code"], play.result["node_id"], play.result["port"]) for play in (first, second)]
-    assert places == [(0, UNLISTED + 12, 20_012), (0, 12, 20_012)]
+    coordinators = [
+        (play.result["error_code"], play.result["node_id"], play.result["port"]) for play in (first, second)
+    ]
+    assert coordinators == [(0, UNLISTED + 12, 20_012), (0, 12, 20_012)]
 
 
 def test_groups_get_their_coordinator_at_once_after_a_gateway_has_gone() -> None:

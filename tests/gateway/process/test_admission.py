@@ -77,8 +77,8 @@ def test_without_a_descriptor_left_the_listeners_rest_and_few_lines_say_so(
 async def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
     room, came = [3], list[socket.socket]()
 
-    def arrived(sock: socket.socket, place: Port, host: str) -> None:
-        assert (place, host) == (Port("east", 1), "127.0.0.1")
+    def arrived(sock: socket.socket, port: Port, host: str) -> None:
+        assert (port, host) == (Port("east", 1), "127.0.0.1")
         room[0] -= 1
         came.append(sock)
 
@@ -99,7 +99,7 @@ async def test_clients_wait_in_the_kernel_while_there_is_no_room() -> None:
 async def test_new_clients_wait_in_the_kernel_while_many_wait_to_be_read() -> None:
     # Given newcomers of whom as many wait as may
     busy, came = [True], list[socket.socket]()
-    loop, arrived = asyncio.get_running_loop(), lambda sock, _place, _host: came.append(sock)
+    loop, arrived = asyncio.get_running_loop(), lambda sock, _port, _host: came.append(sock)
     listeners = Listeners(loop, lambda: True, lambda: busy[0], arrived, LogRateLimiter())
     listeners.listen("127.0.0.1", 0, Port("east", 1))
     address = next(iter(listeners._open)).getsockname()

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from gateway.process import drains as looked_after
+from gateway.process import drains as drains_module
 from gateway.process.drains import LAST_WORDS_S, Drains
 from gateway.process.sockets.connection import ClientConnection
 from gateway.runtime import clock, time_sliced_sweep
@@ -90,8 +90,8 @@ def test_an_unsent_answer_holds_the_fence_of_an_operation_that_takes_its_cluster
 async def test_the_loop_runs_while_connections_that_hold_up_a_fence_are_checked(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    # Given twenty clients with a write in flight, each of which takes longer to look after than a slice
-    monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.01)
+    # Given twenty clients with a write in flight, each of which takes longer to serve than a slice
+    monkeypatch.setattr(drains_module, "HURRY_EVERY_S", 0.01)
     monkeypatch.setattr(time_sliced_sweep, "SLICE_S", 0.001)
     turn, hurried = 0, list[int]()
 
@@ -133,7 +133,7 @@ class Waiting(Client):
 async def test_clients_that_wait_for_a_cluster_taken_for_dead_are_cut_off_after_a_moment(
     monkeypatch: pytest.MonkeyPatch, fence: Fence, given_up: set[str]
 ) -> None:
-    monkeypatch.setattr(looked_after, "HURRY_EVERY_S", 0.005)
+    monkeypatch.setattr(drains_module, "HURRY_EVERY_S", 0.005)
     now = 100.0
     monkeypatch.setattr(clock, "now", lambda: now)
     writing, other = Waiting(), Waiting()

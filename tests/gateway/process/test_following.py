@@ -54,15 +54,15 @@ def test_a_session_looks_at_the_topics_that_it_uses_and_at_no_others() -> None:
     # When revisions come whose topics must not be iterated
     for revision in range(2, 5):
         state = many(revision)
-        talk.terms.follow(state.view, talk.now, ["t1"])
+        talk.writer_epochs.follow(state.view, talk.now, ["t1"])
         talk.take(talk.session.follow(state, talk.now))
     # Then the held answer goes out nevertheless
     assert talk.answers()[0]["responses"][0]["partition_responses"][0]["error_code"] != 0
 
 
 def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
-    terms = WriterEpochs()
-    terms.follow(View(1, topics={"t": mapped("t")}), 100.0)
+    writer_epochs = WriterEpochs()
+    writer_epochs.follow(View(1, topics={"t": mapped("t")}), 100.0)
     moved = Topic(
         name="t",
         writer="west",
@@ -73,25 +73,25 @@ def test_a_writer_epoch_is_watched_from_the_first_produce_to_it() -> None:
             )
         },
     )
-    terms.follow(View(2, topics={"t": moved}), 200.0, ["t"])
+    writer_epochs.follow(View(2, topics={"t": moved}), 200.0, ["t"])
     for revision in range(3, 40):
-        terms.follow(View(revision, topics={"t": moved}), 200.0 + revision, [])
-    assert terms.watched((b"t", 0), 1, 7, 201.0)
-    assert not terms.watched((b"t", 0), 1, 7, 261.0)
+        writer_epochs.follow(View(revision, topics={"t": moved}), 200.0 + revision, [])
+    assert writer_epochs.watched((b"t", 0), 1, 7, 201.0)
+    assert not writer_epochs.watched((b"t", 0), 1, 7, 261.0)
 
 
 def test_changes_of_topics_without_producers_are_bounded_and_caught_up_in_slices() -> None:
     # Given topics that every revision changes, without producers
-    terms = WriterEpochs()
+    writer_epochs = WriterEpochs()
     topics = {f"t{n}": mapped(f"t{n}") for n in range(3)}
     # When revisions come
-    named = [terms.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
+    named = [writer_epochs.follow(View(revision, topics=topics), 100.0 + revision, topics) for revision in range(1, 10)]
     # Then topics to catch up are returned in slices
     assert named == [[]] * 7 + [[b"t0", b"t1", b"t2"]] * 2
     for name in named[-1]:
-        terms.catch_up(name)
-        terms.catch_up(name)
-    assert terms.follow(View(10, topics=topics), 110.0, topics) == []
+        writer_epochs.catch_up(name)
+        writer_epochs.catch_up(name)
+    assert writer_epochs.follow(View(10, topics=topics), 110.0, topics) == []
 
 
 def produce(topic: str, acks: int) -> dict[str, Any]:

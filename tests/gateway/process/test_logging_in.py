@@ -64,7 +64,7 @@ async def test_the_projects_own_client_logs_in_by_every_mechanism(mechanism: str
         account = profile(mechanism, tmp_path)
         connection = await asyncio.to_thread(connect, gateway, account)
         assert await asyncio.to_thread(connection.call, ApiKey.METADATA, {"topics": []})
-        assert {open_.session.client.entry.user for open_ in gateway.clients.open} == {"alice"}
+        assert {open_.session.client.auth_state.user for open_ in gateway.clients.open} == {"alice"}
         connection.close()
 
 
@@ -92,7 +92,7 @@ async def test_logins_that_come_at_once_are_read_in_turn_and_all_come_in(mechani
         logins = [asyncio.to_thread(connect, gateway, account) for _ in range(30)]
         connections = await asyncio.gather(*logins)
         # Then all are in
-        assert all(open_.session.client.entry.user == "alice" for open_ in gateway.clients.open)
+        assert all(open_.session.client.auth_state.user == "alice" for open_ in gateway.clients.open)
         assert len(gateway.clients.open) == len(connections)
         for connection in connections:
             connection.close()
@@ -210,7 +210,7 @@ async def test_no_log_metric_error_or_repr_has_credentials(tmp_path: Path, caplo
                 said.append(repr(account))
                 try:
                     connection = await asyncio.to_thread(connect, gateway, account)
-                    said.extend(repr(one.session) + repr(one.session.client.entry) for one in gateway.clients.open)
+                    said.extend(repr(one.session) + repr(one.session.client.auth_state) for one in gateway.clients.open)
                     connection.close()
                 except KafkaAdminError as error:
                     said.append(str(error))

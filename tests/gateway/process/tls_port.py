@@ -52,9 +52,9 @@ class TlsPort:
         """A client of which nothing was read yet."""
         theirs = socket.create_connection(self.address)
         theirs.settimeout(60)
-        ours, place = self._listener.accept()
+        ours, address = self._listener.accept()
         ours.setblocking(False)
-        self.handshakes.start(Arrived(ours, Port(), place[0]))
+        self.handshakes.start(Arrived(ours, Port(), address[0]))
         return theirs
 
     def trusting(self, **more: Any) -> ssl.SSLContext:

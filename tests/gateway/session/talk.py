@@ -135,8 +135,8 @@ class Talk:
         self.fast = fast
         self.now = 100.0
         self.lease = Lease(1e9 if lease else 0.0)
-        self.terms = WriterEpochs()
-        self.terms.follow((state or snapshot()).view, self.now)
+        self.writer_epochs = WriterEpochs()
+        self.writer_epochs.follow((state or snapshot()).view, self.now)
         self.ids = iter(range(1 << 44, 1 << 45))
         self.duplicate_offsets = DuplicateOffsets()
         self.copies = Copies()
@@ -152,7 +152,7 @@ class Talk:
             self.lease,
             lambda: next(self.ids),
             Counts(),
-            self.terms,
+            self.writer_epochs,
             ProducerOrders() if producer_orders is None else producer_orders,
             self.duplicate_offsets,
             NODES,
@@ -289,7 +289,7 @@ class Talk:
     # -- the gateway --------------------------------------------------------------------------------------------
 
     def follow(self, state: Snapshot) -> None:
-        self.terms.follow(state.view, self.now)
+        self.writer_epochs.follow(state.view, self.now)
         self.take(self.session.follow(state, self.now))
 
     def wait(self, seconds: float) -> None:

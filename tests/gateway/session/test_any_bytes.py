@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from gateway.session.commands import Cause, Compose
 from gateway.session.snapshot import Port
 from ha_core.wire import APIS, RemoteProtocolError, decode, encode, encode_request, inline
-from ha_core.wire.apis import Route
+from ha_core.wire.apis import Destination
 from ha_core.wire.schemas import SCHEMAS
 from tests.gateway.session.talk import Talk, snapshot, topology
 from tests.wire.samples import cut_lists, damaged, message, pieces, seeds
@@ -19,7 +19,7 @@ STATE = snapshot(found=topology(east={"orders": {0: 1}, "__consumer_offsets": {0
 OFFERED = [
     (key, version)
     for key, api in APIS.items()
-    if api.route is not Route.HIDDEN
+    if api.destination is not Destination.HIDDEN
     for version in range(api.min_version, api.max_version + 1)
 ]
 RIGHT = {

@@ -45,7 +45,7 @@ def test_a_wrong_claim_gets_the_same_answer_whatever_is_wrong_and_the_connection
     talk = Talk(users=USERS)
     assert log_in(talk, token) == [0, FAILED]
     assert is_turned_away(talk)
-    assert talk.session.client.entry.user is None
+    assert talk.session.client.auth_state.user is None
 
 
 STEPS: dict[int, dict[str, Any]] = {
@@ -97,7 +97,7 @@ def test_a_client_of_old_brokers_logs_in_with_a_bare_token_and_continues(size: i
     assert talk.to_client[:4] == bytes(4)
     del talk.to_client[:4]
     assert talk.answers()[0]["error_code"] == 0
-    assert talk.session.client.entry.user == "app"
+    assert talk.session.client.auth_state.user == "app"
     assert talk.closed is None
 
 
@@ -111,7 +111,7 @@ def test_a_wrong_bare_token_ends_the_connection_without_an_answer(token: bytes) 
     talk.send(len(token).to_bytes(4, "big") + token)
     assert is_turned_away(talk)
     assert not talk.to_client
-    assert talk.session.client.entry.user is None
+    assert talk.session.client.auth_state.user is None
 
 
 def test_an_oversized_bare_token_is_not_awaited() -> None:

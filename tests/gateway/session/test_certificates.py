@@ -143,7 +143,7 @@ def test_a_client_with_a_certificate_is_authenticated_without_a_login() -> None:
     # Then it is served
     talk.ask(METADATA, 8, {"topics": []})
     assert talk.closed is None
-    assert talk.session.client.entry == TlsAuthenticated("orders")
+    assert talk.session.client.auth_state == TlsAuthenticated("orders")
 
 
 @pytest.mark.parametrize(("name", "let_in"), [("orders", True), ("billing", False)])
@@ -180,4 +180,4 @@ def test_a_login_replaces_the_certificate() -> None:
     talk.ask(AUTHENTICATE, 2, {"auth_bytes": b"\0orders\0secret"})
     # Then that login counts from then on, as for every other client (KIP-368)
     assert talk.closed is None
-    assert talk.session.client.entry == Authenticated("orders", "PLAIN", math.inf)
+    assert talk.session.client.auth_state == Authenticated("orders", "PLAIN", math.inf)

@@ -8,7 +8,7 @@ from gateway.session.commands import Cause, NotServed
 from gateway.session.requests import SERVED_FOR_DISCOVERY
 from gateway.session.snapshot import Port
 from ha_core.wire import APIS, ApiKey
-from ha_core.wire.apis import Route
+from ha_core.wire.apis import Destination
 from ha_core.wire.schemas import SCHEMAS
 from tests.gateway.session.batch import batch
 from tests.gateway.session.coordination import FIND, INIT, PRODUCE, heartbeat
@@ -18,7 +18,9 @@ from tests.wire.samples import message
 DIRECT = Port(direct=True)
 METADATA, HEARTBEAT, CREATE_PARTITIONS, VERSIONS = 3, 12, 37, 18
 UNSUPPORTED_VERSION, NOT_LEADER, NOT_COORDINATOR = 35, 6, 16
-OTHERS = [key for key, api in APIS.items() if api.route is not Route.HIDDEN and key not in SERVED_FOR_DISCOVERY]
+OTHERS = [
+    key for key, api in APIS.items() if api.destination is not Destination.HIDDEN and key not in SERVED_FOR_DISCOVERY
+]
 
 
 def test_discovery_is_served() -> None:

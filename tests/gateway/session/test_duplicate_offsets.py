@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.session.commands import LookUp
+from gateway.session.commands import FindDuplicateOffset
 from gateway.session.produce.duplicate_offsets import MAX_WAIT_S, DuplicateOffsets, EarlierBatch
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
@@ -33,7 +33,7 @@ def send(talk: Talk, sequence: int, count: int = 10) -> tuple[int, int]:
 
 
 def looked_up(talk: Talk) -> list[EarlierBatch]:
-    batches = [command.wanted for command in talk.others if isinstance(command, LookUp)]
+    batches = [command.wanted for command in talk.others if isinstance(command, FindDuplicateOffset)]
     talk.others.clear()
     return batches
 
@@ -94,7 +94,7 @@ def test_a_producer_never_gets_another_records_offset(how: str) -> None:
     assert all(base_offset + number < 0 for number in range(10))
 
 
-def test_the_memory_of_look_ups_is_bounded() -> None:
+def test_the_memory_of_duplicate_lookups_is_bounded() -> None:
     duplicate_offsets = DuplicateOffsets()
     for number in range(25_000):
         wanted = EarlierBatch(b"orders", 0, CLIENT_PID, 0, number, 1, 1)

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import LookAfter
-from gateway.session.open_transactions import LONG_S, Holders, learn
+from gateway.session.commands import CheckTransactionEnded
+from gateway.session.open_transactions import LONG_S, Holders, learn_ended
 from gateway.session.snapshot import fences
 from ha_core.model import Fence, Topic
 from tests.gateway.session.coordination import (
@@ -80,11 +80,11 @@ def state(error: int = 0, topics: tuple[str, ...] = ()) -> dict[str, Any]:
     return {"transaction_states": [{"error_code": error, "transactional_id": "tx", "topics": listed}]}
 
 
-def looked_after(talk: Talk) -> list[LookAfter]:
-    """Questions when an operation waits for this connection."""
+def ended_checks(talk: Talk) -> list[CheckTransactionEnded]:
+    """Checks when an operation waits for this connection."""
     talk.others.clear()
     talk.take(talk.session.hurry(talk.now))
-    return [one for one in talk.others if isinstance(one, LookAfter)]
+    return [one for one in talk.others if isinstance(one, CheckTransactionEnded)]
 
 
 @pytest.mark.parametrize(
@@ -106,27 +106,27 @@ def test_a_transaction_that_seems_open_for_long_is_checked_at_its_coordinator(
     fenced = Topic(name="orders", transaction_fence=Fence(operation="op"))
     view = replace(talk.session.context.snapshot.view, topics={"orders": fenced})
     talk.take(talk.session.follow(replace(talk.session.context.snapshot, view=view, fences=fences(view)), talk.now))
-    assert not looked_after(talk)
+    assert not ended_checks(talk)
     # When its end does not come, through this gateway
     talk.now += LONG_S
-    (question,) = looked_after(talk)
+    (question,) = ended_checks(talk)
     assert question[:3] == ("east", None, "tx")
     # Then its coordinator decides whether the wait is in vain
-    learn(holders, question, said)
+    learn_ended(holders, question, said)
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET) is still_open
-    assert bool(looked_after(talk)) is still_open
+    assert bool(ended_checks(talk)) is still_open
 
 
 def test_an_answer_about_one_transaction_does_not_apply_to_the_next() -> None:
     # Given a transaction that was asked about, and another one that has begun when the answer comes
     holders = Holders()
     talk = begun(holders)
-    (question,) = talk.session.client.transactions.to_look_after("east", QUIET, talk.now + LONG_S)
+    (question,) = talk.session.client.transactions.checks_for_ended("east", QUIET, talk.now + LONG_S)
     talk.ask(END, 3, end(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], {"error_code": 0})
     talk.ask(ADD_PARTITIONS, 3, add(EASTS))
     talk.answer(EAST, talk.asked(EAST)[0], added())
     # When the answer reports the end of the first one
-    learn(holders, question, state())
+    learn_ended(holders, question, state())
     # Then the second is open
     assert talk.session.holds_back(NOTHING, NOTHING, 99, QUIET)

@@ -288,7 +288,7 @@ def named(topics: Sequence[bytes] | None) -> list[bytes] | None:
 def shape(talk: Talk) -> dict[str, Any]:
     """All state of a session that later events depend on, and all that it has sent."""
     session = talk.session
-    talk.terms.catch_up(b"orders")  # each path does when it has to
+    talk.writer_epochs.catch_up(b"orders")  # each path does when it has to
     reading = session.intake.reading
     return {
         "to client": bytes(talk.to_client),
@@ -322,7 +322,7 @@ def shape(talk: Talk) -> dict[str, Any]:
         else (fetch_session.id, fetch_session.topics, fetch_session.ends),
         "counts": session.context.shared.counts.requests,
         "refusals": session.context.shared.counts.refusals,
-        "terms": repr(vars(talk.terms)),
+        "writer_epochs": repr(vars(talk.writer_epochs)),
         "asked": (session.paused, session.partial, session.idle, session.busy, session.writes),
     }
 
@@ -353,15 +353,15 @@ def test_a_play_takes_the_fast_path(monkeypatch: pytest.MonkeyPatch) -> None:
         "usual answers": (fast_path, "patch_usual"),
     }
     passed = dict.fromkeys(ways, 0)
-    for name, (place, attribute) in ways.items():
-        way = getattr(place, attribute)
+    for name, (owner, attribute) in ways.items():
+        way = getattr(owner, attribute)
 
         def counted(*arguments: Any, way: Any = way, name: str = name) -> Any:
             used = way(*arguments)
             passed[name] += bool(used)
             return used
 
-        monkeypatch.setattr(place, attribute, counted)
+        monkeypatch.setattr(owner, attribute, counted)
     # When some plays are played
     for seed in range(150):
         play = Play(seed)
@@ -380,9 +380,9 @@ def all_but_the_last_are_rewritten(change: BatchesPatch, buf: bytearray) -> None
 
 
 def all_but_the_last_are_looked_at(
-    topic: SettledTopic, buf: bytearray, places: Sequence[PartitionSpan], *rest: Any
+    topic: SettledTopic, buf: bytearray, spans: Sequence[PartitionSpan], *rest: Any
 ) -> Any:
-    return settles(topic, buf, places[: max(1, len(places) - 1)], *rest)
+    return settles(topic, buf, spans[: max(1, len(spans) - 1)], *rest)
 
 
 def all_but_the_last_are_shifted(
@@ -395,7 +395,7 @@ write, settles, shift = BatchesPatch.write, SettledTopic.settles, ProduceAnswerT
 
 
 @pytest.mark.parametrize(
-    ("place", "attribute", "fault"),
+    ("owner", "attribute", "fault"),
     [
         (BatchesPatch, "write", all_but_the_last_are_rewritten),
         (SettledTopic, "settles", all_but_the_last_are_looked_at),
@@ -403,10 +403,10 @@ write, settles, shift = BatchesPatch.write, SettledTopic.settles, ProduceAnswerT
     ],
 )
 def test_plays_find_a_fault_that_only_requests_of_several_partitions_show(
-    place: type, attribute: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    owner: type, attribute: str, fault: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a path that forgets the last of several partitions
-    monkeypatch.setattr(place, attribute, fault)
+    monkeypatch.setattr(owner, attribute, fault)
     # When as many plays are played as a run of the test above has
     differ = False
     for seed in range(250):

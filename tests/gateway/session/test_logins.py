@@ -73,7 +73,7 @@ def scram(talk: Talk, mechanism: str = SCRAM_SHA_512, user: str = "alice", passw
 def test_a_client_proves_its_password_in_two_rounds(mechanism: str, chunks: Callable[[bytes], list[bytes]]) -> None:
     talk = talking(chunks=chunks)
     assert scram(talk, mechanism) == [0, 0, 0]
-    assert talk.session.client.entry.user == "alice"
+    assert talk.session.client.auth_state.user == "alice"
     assert talk.closed is None
 
 
@@ -103,7 +103,7 @@ def test_bare_tokens_take_two_rounds_as_well() -> None:
     # Then it is authenticated, and the server has proved itself
     with pytest.raises(StopIteration):
         ours.send(last)
-    assert talk.session.client.entry.user == "alice"
+    assert talk.session.client.auth_state.user == "alice"
 
 
 def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None:
@@ -122,7 +122,7 @@ def test_a_request_during_the_check_of_a_password_waits_for_the_result() -> None
     talk.verify_login()
     # Then both are answered, in their turn
     assert [answer["error_code"] for answer in talk.answers()] == [0, 0]
-    assert talk.session.client.entry.user == "alice"
+    assert talk.session.client.auth_state.user == "alice"
 
 
 def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int]:
@@ -137,7 +137,7 @@ def plain(talk: Talk, user: str = "alice", password: str = "wonder") -> list[int
 def test_a_password_that_was_checked_and_is_wrong_is_refused(user: str, password: str) -> None:
     talk = talking()
     assert plain(talk, user, password) == [0, FAILED]
-    assert talk.session.client.entry.user is None
+    assert talk.session.client.auth_state.user is None
 
 
 def test_a_client_that_leaves_before_the_result_gets_no_answer() -> None:
@@ -305,7 +305,7 @@ def test_neither_user_nor_mechanism_may_change(mechanism: str, user: str, passwo
     talk = talking(60.0)
     scram(talk)
     assert scram(talk, mechanism, user, password) == [0, 0, FAILED]
-    assert talk.session.client.entry.user == "alice"
+    assert talk.session.client.auth_state.user == "alice"
 
 
 # -- login rate limiter -----------------------------------------------------------------------------------------------

@@ -244,7 +244,7 @@ def test_a_long_request_that_fails_ends_its_connection_after_the_answers_before_
 def test_a_long_request_that_is_decoded_only_after_its_login_expired_is_not_executed() -> None:
     talk = Talk(known())
     talk.works_later = True
-    talk.session.client.entry = Authenticated("alice", "PLAIN", talk.now + 10)
+    talk.session.client.auth_state = Authenticated("alice", "PLAIN", talk.now + 10)
     talk.ask(COMMIT, 7, commit(others(MANY)))
     talk.now += 11
     talk.work()

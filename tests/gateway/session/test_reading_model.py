@@ -69,9 +69,9 @@ class Clusters:
         self.revision += 1
 
     def record(self, name: str, offset: int) -> bytes | None:
-        place = locate(self.extents(name), offset)
-        log = self.logs[name, place.extent.cluster]
-        return log[place.physical] if isinstance(place, Location) and place.physical < len(log) else None
+        location = locate(self.extents(name), offset)
+        log = self.logs[name, location.extent.cluster]
+        return log[location.physical] if isinstance(location, Location) and location.physical < len(log) else None
 
     def answer(self, cluster: str, asked: Asked) -> bytes:
         session, error = asked.body["session_id"], 0

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import LookUpTopic, Saw
+from gateway.session.commands import CheckTopicExists, Saw
 from gateway.session.seen_uses import MADE_WITHIN_S, MAX_MISSING, SEEN_AGAIN_S
 from gateway.session.snapshot import Port
 from ha_core.model import ANONYMOUS, UserBindings, View
@@ -61,9 +61,9 @@ def test_topics_of_a_fetch_session_are_reported_again_although_its_fetches_do_no
     assert uses(talk) == [("orders", "fetch")] * 2
 
 
-def lookups(talk: Talk) -> list[tuple[str, str]]:
-    """Topics that the gateway was made to look up."""
-    return [(command.cluster, command.topic) for command in talk.others if isinstance(command, LookUpTopic)]
+def existence_checks(talk: Talk) -> list[tuple[str, str]]:
+    """Topics whose existence the gateway was made to check."""
+    return [(command.cluster, command.topic) for command in talk.others if isinstance(command, CheckTopicExists)]
 
 
 def test_a_topic_created_a_moment_ago_is_reported_once_the_gateway_knows_it_although_no_request_follows() -> None:
@@ -72,7 +72,7 @@ def test_a_topic_created_a_moment_ago_is_reported_once_the_gateway_knows_it_alth
     for _ in range(2):
         talk.ask(PRODUCE, 7, produce(("new", 0, batch(0))))
     # Then the gateway looks it up once
-    assert lookups(talk) == [("east", "new")]
+    assert existence_checks(talk) == [("east", "new")]
     assert uses(talk) == []
     # And reports it once when it has found it
     for _ in range(2):
@@ -84,7 +84,7 @@ def test_a_missing_topic_is_not_used_until_it_is_created_and_looked_up_again_aft
     talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
     for _ in range(2):
         talk.ask(FETCH, 4, fetch(("made-up", 0, 0)))
-        assert lookups(talk) == [("east", "made-up")]
+        assert existence_checks(talk) == [("east", "made-up")]
         assert uses(talk) == []
         talk.now += MADE_WITHIN_S
     talk.follow(snapshot(found=topology(east={"orders": {0: 1}, "made-up": {0: 1}})))
@@ -105,14 +105,14 @@ def test_names_that_no_topic_can_have_are_not_looked_up() -> None:
     talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
     for name in ("a b", "x" * 250, "é", ".."):
         talk.ask(FETCH, 4, fetch((name, 0, 0)))
-    assert lookups(talk) == []
+    assert existence_checks(talk) == []
 
 
 def test_a_connection_that_makes_up_topics_has_few_of_them_looked_up() -> None:
     talk = Talk(snapshot(found=topology(east={"orders": {0: 1}})), Port("east", 1))
     for number in range(3 * MAX_MISSING):
         talk.ask(FETCH, 4, fetch((f"made-up-{number}", 0, 0)))
-    assert len(lookups(talk)) == MAX_MISSING
+    assert len(existence_checks(talk)) == MAX_MISSING
 
 
 def test_a_member_that_never_commits_is_seen_by_its_heartbeats() -> None:

@@ -93,8 +93,8 @@ def test_readers_wait_only_at_a_proposed_cut_of_their_own_partition() -> None:
 
 
 def test_the_end_of_a_crossing_begins_a_writer_epoch_only_for_the_partitions_that_crossed() -> None:
-    terms = WriterEpochs()
+    writer_epochs = WriterEpochs()
     for revision, topic in enumerate((mixed(), crossing(), mixed()), start=1):
-        terms.follow(View(revision, topics={"orders": topic}), now=float(1000 * revision))
-    assert terms.watched((b"orders", 1), 1, CLIENT_PID, 3001.0)
-    assert not terms.watched((b"orders", 0), 0, CLIENT_PID, 3001.0)
+        writer_epochs.follow(View(revision, topics={"orders": topic}), now=float(1000 * revision))
+    assert writer_epochs.watched((b"orders", 1), 1, CLIENT_PID, 3001.0)
+    assert not writer_epochs.watched((b"orders", 0), 0, CLIENT_PID, 3001.0)

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from gateway.session.commands import LookFor
-from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_begun
+from gateway.session.commands import CheckTransactionBegan
+from gateway.session.open_transactions import LONG_S, MAX_REMEMBERED, Holders, learn_began
 from ha_core.model import Topic
 from ha_core.model.extent import identity
 from ha_core.plan.routing.bounded_cache import MAX_NAME
@@ -38,14 +38,14 @@ def described(state: str = "Ongoing", error: int = 0, topics: tuple[str, ...] = 
     return {"transaction_states": [one]}
 
 
-def refused(talk: Talk, *topics: str) -> list[LookFor]:
+def refused(talk: Talk, *topics: str) -> list[CheckTransactionBegan]:
     """A producer begins to write to these topics and gets a retriable error; returns the questions."""
     talk.others.clear()
     talk.ask(ADD_PARTITIONS, 3, add(EASTS, *topics))
     talk.wait(0.2)
     assert [set(errors(answer)) for answer in talk.answers()] == [{ErrorCode.CONCURRENT_TRANSACTIONS}]
     assert not talk.asked(EAST)
-    return [one for one in talk.others if isinstance(one, LookFor)]
+    return [one for one in talk.others if isinstance(one, CheckTransactionBegan)]
 
 
 def taken_in(talk: Talk, *topics: str) -> bool:
@@ -72,7 +72,7 @@ def test_it_continues_under_a_transaction_fence_when_its_coordinator_reports_it_
     # When it begins to write to the other one
     (question,) = refused(talk, "other")
     assert (question.cluster, question.transactional_id) == ("east", "tx")
-    learn_begun(holders, question, described(), talk.now)
+    learn_began(holders, question, described(), talk.now)
     # Then it does, and the operation waits for its end
     assert taken_in(talk, "other")
     assert talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
@@ -99,7 +99,7 @@ def test_a_transaction_that_has_not_begun_there_waits(said: dict[str, Any]) -> N
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (question,) = refused(talk, "orders")
-    learn_begun(holders, question, said, talk.now)
+    learn_began(holders, question, said, talk.now)
     assert not taken_in(talk, "orders")
 
 
@@ -110,7 +110,7 @@ def test_an_answer_about_an_aborted_transaction_does_not_apply_to_the_next() -> 
     (question,) = refused(talk, "orders")
     assert ended(talk, committed=False) == 0
     # When the coordinator reports that it was open
-    learn_begun(holders, question, described(), talk.now)
+    learn_began(holders, question, described(), talk.now)
     # Then no operation waits for it, and the next one waits for the fence
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert refused(talk, "orders")
@@ -124,7 +124,7 @@ def test_the_next_one_waits_also_when_the_answer_about_the_last_one_comes_after_
     assert ended(talk, committed=False) == 0
     (about_the_next,) = refused(talk, "orders")
     # When the coordinator's answer from before the abort arrives: the operation may have gone on since
-    learn_begun(holders, about_the_last, described(), talk.now)
+    learn_began(holders, about_the_last, described(), talk.now)
     # Then it is not taken for one about the next, for which there is another question
     assert refused(talk, "orders") == [about_the_next] != [about_the_last]
 
@@ -140,7 +140,7 @@ def test_a_transaction_that_was_refused_in_two_clusters_continues_in_the_one_whe
         other.ask(ADD_PARTITIONS, 3, add(WESTS, "orders"))
         other.wait(0.2)
         # When the east reports that its own one has begun
-        learn_begun(holders, question, described(), talk.now)
+        learn_began(holders, question, described(), talk.now)
     # Then that one continues
     assert not other.asked(WEST)
     assert taken_in(talk, "orders")
@@ -187,7 +187,7 @@ def test_ids_that_clients_make_up_are_remembered_up_to_a_length_and_a_number() -
         for name in (f"{number}", f"{number}".rjust(MAX_NAME + 1, "x")):
             talk.ask(ADD_PARTITIONS, 3, {**add(EASTS, "orders"), "transactional_id": name})
             talk.wait(0.2)
-    asked = [one.transactional_id for one in talk.others if isinstance(one, LookFor)]
+    asked = [one.transactional_id for one in talk.others if isinstance(one, CheckTransactionBegan)]
     assert asked == [f"{number}" for number in range(MAX_REMEMBERED)]
 
 
@@ -196,18 +196,18 @@ def test_it_continues_for_as_long_as_its_coordinator_reports_it_open_and_no_late
     holders = Holders()
     talk = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     (question,) = refused(talk, "other")
-    learn_begun(holders, question, described(), talk.now)
+    learn_began(holders, question, described(), talk.now)
     assert taken_in(talk, "other")
     # When it takes long, and adds the fenced topic once more
     talk.wait(LONG_S)
     (question,) = refused(talk, "orders")
     # Then its coordinator is asked again, and it continues
-    learn_begun(holders, question, described(topics=("orders", "other")), talk.now)
+    learn_began(holders, question, described(topics=("orders", "other")), talk.now)
     assert taken_in(talk, "orders")
     # And when it has ended through another gateway, the next one waits
     talk.wait(LONG_S)
     (question,) = refused(talk, "orders")
-    learn_begun(holders, question, described("CompleteCommit", topics=()), talk.now)
+    learn_began(holders, question, described("CompleteCommit", topics=()), talk.now)
     assert refused(talk, "orders")
     assert not talk.session.holds_back(NOTHING, NOTHING, LATER, ORDERS)
     assert ended(talk, committed=False, said=48) == 0
@@ -218,7 +218,7 @@ def test_an_operation_still_waits_for_it_when_it_is_refused_for_another_reason()
     holders = Holders()
     talk = Talk(quiet("orders"), EAST_PORT, holders=holders)
     (question,) = refused(talk, "orders")
-    learn_begun(holders, question, described(), talk.now)
+    learn_began(holders, question, described(), talk.now)
     talk.wait(LONG_S)
     elsewhere = Topic(name="other", writer="west", partitions={0: identity("west")})
     # When it begins to write to a topic in another cluster
@@ -236,7 +236,7 @@ def test_a_long_transaction_that_began_here_continues_without_a_question() -> No
     talk.follow(quiet("orders", "other"))
     talk.wait(2 * LONG_S)
     assert taken_in(talk, "other")
-    assert not [one for one in talk.others if isinstance(one, LookFor)]
+    assert not [one for one in talk.others if isinstance(one, CheckTransactionBegan)]
 
 
 def test_a_transaction_that_is_known_on_another_connection_needs_no_question() -> None:
@@ -248,4 +248,4 @@ def test_a_transaction_that_is_known_on_another_connection_needs_no_question() -
     second = Talk(quiet("orders", "other"), EAST_PORT, holders=holders)
     # Then
     assert taken_in(second, "other")
-    assert not [one for one in second.others if isinstance(one, LookFor)]
+    assert not [one for one in second.others if isinstance(one, CheckTransactionBegan)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gateway.session.commands import Inquire
+from gateway.session.commands import FindProducers
 from gateway.session.produce.writer_epochs import WINDOW_S
 from gateway.session.snapshot import Port
 from ha_core.model import LastSequences
@@ -110,14 +110,14 @@ def send_old(talk: Talk, sequence: int) -> int:
 def test_a_writer_epoch_that_was_opened_through_another_gateway_is_found_by_asking_the_cluster() -> None:
     talk = after_the_cut()
     assert not send(talk, 350)
-    assert Inquire("west", "orders", 0) in talk.others
-    talk.terms.opened(KEY, 1, CLIENT_PID)
+    assert FindProducers("west", "orders", 0) in talk.others
+    talk.writer_epochs.opened(KEY, 1, CLIENT_PID)
     assert send(talk, 350)
 
 
 def test_producers_of_one_writer_epoch_have_not_opened_the_next() -> None:
     talk = after_the_cut()
-    talk.terms.opened(KEY, 0, CLIENT_PID)
+    talk.writer_epochs.opened(KEY, 0, CLIENT_PID)
     assert not send(talk, 338)
 
 

@@ -392,7 +392,7 @@ async def test_topics_that_clients_make_up_are_looked_up_after_others_and_no_mor
         for broker in brokers:
             broker.asked.clear()
         for number in range(3 * MAX_UNKNOWN):
-            cluster.look_up_soon(f"made-up-{number}")
+            cluster.check_exists_soon(f"made-up-{number}")
         cluster.find_leaders_soon({"orders"})
         await asyncio.sleep(5 * SEEK_PAUSE_S)
         asked = [message["topics"] for b in brokers for key, _, message in b.asked if key == ApiKey.METADATA]

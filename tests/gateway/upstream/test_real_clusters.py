@@ -12,7 +12,7 @@ from gateway.composed.ask import AnyBroker, ClusterUnavailableError, Controller
 from gateway.composed.handlers import BrokerKey, Context, NeedNodes, NodeAddress
 from gateway.upstream.clusters import Clusters
 from ha_core.model import Cluster, Identity, View
-from ha_core.wire import APIS, Route, advertised
+from ha_core.wire import APIS, Destination, advertised
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.header import encode_request
 from ha_core.wire.sasl import SecurityProfile
@@ -102,7 +102,7 @@ async def test_both_versions_are_reached_and_offer_the_required_apis(stack: Stac
         offered = {line["api_key"] for line in advertised(topology.apis())}
 
         assert all(topology.reachable(name) for name in VERSIONS)
-        assert offered == {key for key, row in APIS.items() if row.route is not Route.HIDDEN}
+        assert offered == {key for key, row in APIS.items() if row.destination is not Destination.HIDDEN}
 
 
 async def test_an_unreachable_cluster_has_a_wrong_password_as_its_reason(stack: Stack) -> None:

@@ -1,4 +1,4 @@
-"""Sessions' questions to clusters whose answers all sessions of the gateway share."""
+"""Queries of sessions to clusters, whose answers update state that all sessions of the gateway share."""
 
 import asyncio
 import logging
@@ -11,8 +11,14 @@ from typing import Any
 from gateway.composed.ask import ClusterUnavailableError, Coordinator, Message, OneBroker
 from gateway.composed.duplicate_lookup import recall
 from gateway.runtime import clock
-from gateway.session.commands import Inquire, Inquiry, LookAfter, LookFor, LookUp
-from gateway.session.open_transactions import Holders, learn, learn_begun
+from gateway.session.commands import (
+    CheckTransactionBegan,
+    CheckTransactionEnded,
+    FindDuplicateOffset,
+    FindProducers,
+    SharedStateQuery,
+)
+from gateway.session.open_transactions import Holders, learn_began, learn_ended
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets
 from gateway.session.produce.writer_epochs import WriterEpochs
 from gateway.upstream.clusters import Clusters
@@ -22,26 +28,26 @@ from ha_core.wire import ApiKey
 
 _log = logging.getLogger(__name__)
 
-INQUIRE_EVERY_S = 0.2
-LOOK_FOR_EVERY_S = 0.5
+FIND_PRODUCERS_EVERY_S = 0.2
+CHECK_BEGAN_EVERY_S = 0.5
 """Clients repeat their request meanwhile."""
-LOOK_AFTER_EVERY_S = 2.0
+CHECK_ENDED_EVERY_S = 2.0
 MAX_AT_ONCE = 16
-"""Limit for each kind but inquiries; more are dropped, and asked again by the client's retry."""
+"""Limit for each kind but `FindProducers`; more are dropped, and asked again by the client's retry."""
 
 
 @dataclass(frozen=True)
-class _InquiryKind:
+class _QueryKind:
     work: Callable[[Any], Coroutine[Any, Any, None]]
     every_s: float
-    """Least time between two equal questions."""
+    """Least time between two equal queries."""
     at_once: float
-    """Most in flight. Each kind has its own places: a look-up without one waits seconds for its client's retry."""
-    under_way: dict[Inquiry, asyncio.Task[None]] = field(default_factory=dict)
+    """Most in flight. Each kind has its own limit: a dropped query waits seconds for its client's retry."""
+    under_way: dict[SharedStateQuery, asyncio.Task[None]] = field(default_factory=dict)
 
 
-class Inquiries:
-    """Carries them out, each no more often than is of use."""
+class SharedStateQueries:
+    """Carries out the queries, each no more often than is of use."""
 
     def __init__(
         self,
@@ -56,15 +62,15 @@ class Inquiries:
         self._duplicate_offsets = duplicate_offsets
         self._transactions = transactions
         self._view = view
-        self._kinds: dict[type[Inquiry], _InquiryKind] = {
-            Inquire: _InquiryKind(self._inquire, INQUIRE_EVERY_S, math.inf),
-            LookUp: _InquiryKind(self._look_up, 0.0, MAX_AT_ONCE),
-            LookFor: _InquiryKind(self._look_for, LOOK_FOR_EVERY_S, MAX_AT_ONCE),
-            LookAfter: _InquiryKind(self._look_after, LOOK_AFTER_EVERY_S, MAX_AT_ONCE),
+        self._kinds: dict[type[SharedStateQuery], _QueryKind] = {
+            FindProducers: _QueryKind(self._find_producers, FIND_PRODUCERS_EVERY_S, math.inf),
+            FindDuplicateOffset: _QueryKind(self._find_duplicate_offset, 0.0, MAX_AT_ONCE),
+            CheckTransactionBegan: _QueryKind(self._check_began, CHECK_BEGAN_EVERY_S, MAX_AT_ONCE),
+            CheckTransactionEnded: _QueryKind(self._check_ended, CHECK_ENDED_EVERY_S, MAX_AT_ONCE),
         }
-        self._asked: dict[Inquiry, float] = {}
+        self._asked: dict[SharedStateQuery, float] = {}
 
-    def ask(self, command: Inquiry) -> None:
+    def ask(self, command: SharedStateQuery) -> None:
         kind = self._kinds[type(command)]
         if command in kind.under_way or len(kind.under_way) >= kind.at_once:
             return
@@ -77,7 +83,7 @@ class Inquiries:
             self._asked[command] = now
         kind.under_way[command] = asyncio.get_running_loop().create_task(self._work(kind, command))
 
-    async def _work(self, kind: _InquiryKind, command: Inquiry) -> None:
+    async def _work(self, kind: _QueryKind, command: SharedStateQuery) -> None:
         try:
             await kind.work(command)
         except ClusterUnavailableError as error:
@@ -85,7 +91,7 @@ class Inquiries:
         finally:
             del kind.under_way[command]
 
-    async def _inquire(self, command: Inquire) -> None:
+    async def _find_producers(self, command: FindProducers) -> None:
         cluster, topic, partition = command
         leader = self._upstream.topology.leader(cluster, topic, partition)
         if leader is None:
@@ -98,18 +104,18 @@ class Inquiries:
                 (topic.encode(), partition), upstream // WRITER_EPOCH_STRIDE, client_id(upstream)
             )
 
-    async def _look_for(self, command: LookFor) -> None:
-        learn_begun(self._transactions, command, await self._described(command), clock.now())
+    async def _check_began(self, command: CheckTransactionBegan) -> None:
+        learn_began(self._transactions, command, await self._described(command), clock.now())
 
-    async def _look_after(self, command: LookAfter) -> None:
-        learn(self._transactions, command, await self._described(command))
+    async def _check_ended(self, command: CheckTransactionEnded) -> None:
+        learn_ended(self._transactions, command, await self._described(command))
 
-    async def _described(self, command: LookFor | LookAfter) -> Message:
+    async def _described(self, command: CheckTransactionBegan | CheckTransactionEnded) -> Message:
         name = command.transactional_id
         question, target = {"transactional_ids": [name]}, Coordinator("transaction", name)
         return await self._upstream.ask(command.cluster, target, ApiKey.DESCRIBE_TRANSACTIONS, question)
 
-    async def _look_up(self, command: LookUp) -> None:
+    async def _find_duplicate_offset(self, command: FindDuplicateOffset) -> None:
         wanted = command.wanted
         name = wanted.topic.decode("utf-8", "replace")
         topic = self._view().topics.get(name)

@@ -8,8 +8,8 @@ from typing import Any, cast
 import pytest
 
 from gateway.composed.ask import Ask, ClusterUnavailableError, Coordinator, Reply
-from gateway.process.inquiries import MAX_AT_ONCE, Inquiries
-from gateway.session.commands import Inquire, LookAfter, LookUp
+from gateway.process.shared_state_queries import MAX_AT_ONCE, SharedStateQueries
+from gateway.session.commands import CheckTransactionEnded, FindDuplicateOffset, FindProducers
 from gateway.session.open_transactions import Holders, OpenTransactions
 from gateway.session.produce.duplicate_offsets import DuplicateOffsets, EarlierBatch, Missing
 from gateway.session.produce.writer_epochs import WriterEpochs
@@ -59,53 +59,55 @@ def wanted(number: int = 7) -> EarlierBatch:
 
 
 @pytest.mark.parametrize("away", [False, True])
-async def test_a_look_up_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(away: bool) -> None:
+async def test_a_duplicate_lookup_searches_the_earlier_writer_epochs_and_all_sessions_learn_the_result(
+    away: bool,
+) -> None:
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.away = away
     view = View(1, topics={"orders": CROSSING})
-    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
-    inquiries.ask(LookUp(wanted()))
-    inquiries.ask(LookUp(wanted()))
+    queries = SharedStateQueries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    queries.ask(FindDuplicateOffset(wanted()))
+    queries.ask(FindDuplicateOffset(wanted()))
     await asyncio.sleep(0.05)
     assert brokers.asked == (["east"] if away else ["east", "east"])
     assert duplicate_offsets.offset(wanted(), 0.0) == (Missing.NOT_YET if away else 30)
 
 
-async def test_a_look_up_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
+async def test_a_duplicate_lookup_in_a_damaged_map_asks_no_broker_and_raises_nothing() -> None:
     brokers, raised = Brokers(), list[Any]()
     damaged = Topic(name="orders", writer="west", partitions={0: STAYS[:2]})
     asyncio.get_running_loop().set_exception_handler(lambda _loop, context: raised.append(context))
     view = View(1, topics={"orders": damaged})
-    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), DuplicateOffsets(), Holders(), lambda: view)
-    inquiries.ask(LookUp(wanted()))
+    queries = SharedStateQueries(cast(Clusters, brokers), WriterEpochs(), DuplicateOffsets(), Holders(), lambda: view)
+    queries.ask(FindDuplicateOffset(wanted()))
     await asyncio.sleep(0.05)
-    del inquiries
+    del queries
     gc.collect()
     assert (brokers.asked, raised) == ([], [])
 
 
-async def test_concurrent_look_ups_are_bounded() -> None:
+async def test_concurrent_duplicate_lookups_are_bounded() -> None:
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     view = View(1, topics={"orders": CROSSING})
-    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    queries = SharedStateQueries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
     for number in range(5 * MAX_AT_ONCE):
-        inquiries.ask(LookUp(wanted(number)))
+        queries.ask(FindDuplicateOffset(wanted(number)))
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     assert len(brokers.asked) == MAX_AT_ONCE
     await asyncio.sleep(0.05)
 
 
-async def test_a_look_up_waits_for_no_other_questions() -> None:
+async def test_a_duplicate_lookup_waits_for_no_other_queries() -> None:
     # Given a cluster that does not say which producers it knows in many partitions
     brokers, duplicate_offsets = Brokers(), DuplicateOffsets()
     brokers.topology = topology(east={"orders": {0: 1}, "other": dict.fromkeys(range(MAX_AT_ONCE), 1)})
     view = View(1, topics={"orders": CROSSING})
-    inquiries = Inquiries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
+    queries = SharedStateQueries(cast(Clusters, brokers), WriterEpochs(), duplicate_offsets, Holders(), lambda: view)
     for partition in range(MAX_AT_ONCE):
-        inquiries.ask(Inquire("east", "other", partition))
-    # When a batch comes again that an earlier term holds, then it is looked up at once
-    inquiries.ask(LookUp(wanted()))
+        queries.ask(FindProducers("east", "other", partition))
+    # When a batch comes again that an earlier writer epoch holds, then it is looked up at once
+    queries.ask(FindDuplicateOffset(wanted()))
     await asyncio.sleep(0.05)
     assert duplicate_offsets.offset(wanted(), 0.0) == 30
 
@@ -131,14 +133,14 @@ async def test_open_transactions_are_checked_now_and_then_and_a_few_at_once() ->
     transactions = OpenTransactions(holders, "east")
     for number in range(3 * MAX_AT_ONCE):
         transactions.begun(f"tx-{number}", [b"orders"], 0.0)
-    inquiries = Inquiries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
-    # When each is looked after again and again
+    queries = SharedStateQueries(cast(Clusters, Coordinators()), WriterEpochs(), DuplicateOffsets(), holders, View)
+    # When each is checked again and again
     for _ in range(20):
         for number in range(3 * MAX_AT_ONCE):
             name = f"tx-{number}"
             held = transactions._open.get(name)
-            inquiries.ask(LookAfter("east", None, name, held.topics if held else frozenset({b"orders"})))
-        assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in inquiries._kinds.values())
+            queries.ask(CheckTransactionEnded("east", None, name, held.topics if held else frozenset({b"orders"})))
+        assert all(len(kind.under_way) <= MAX_AT_ONCE for kind in queries._kinds.values())
         await asyncio.sleep(0)
         await asyncio.sleep(0.001)
     # Then each was asked about once within that time, and is known to have ended

@@ -8,7 +8,7 @@ import pytest
 
 from gateway.config import Http, load
 from gateway.model.topology import Topology
-from gateway.process.inquiry_pages import pages
+from gateway.process.operator_pages import pages
 from gateway.session.snapshot import Snapshot
 from ha_core.metrics.http import Asked
 from ha_core.model import Cluster, View

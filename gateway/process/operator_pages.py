@@ -54,13 +54,17 @@ class Connected:
 
 def connected(connection: ClientConnection) -> Connected:
     session = connection.session
-    entry, now = session.client.entry, clock.now()
-    login = entry.mechanism if isinstance(entry, Authenticated) else None
-    identity = session.context.snapshot.view.identify(entry.user, session.client.client_id) if entry.entered else None
+    auth_state, now = session.client.auth_state, clock.now()
+    login = auth_state.mechanism if isinstance(auth_state, Authenticated) else None
+    identity = (
+        session.context.snapshot.view.identify(auth_state.user, session.client.client_id)
+        if auth_state.may_request
+        else None
+    )
     return Connected(
-        user=entry.user or (ANONYMOUS if entry.entered else None),
+        user=auth_state.user or (ANONYMOUS if auth_state.may_request else None),
         address=session.context.address,
-        login="certificate" if isinstance(entry, TlsAuthenticated) else login,
+        login="certificate" if isinstance(auth_state, TlsAuthenticated) else login,
         client_id=session.client.client_id,
         instance=None if identity is None else identity.instance,
         software=session.client.software,
