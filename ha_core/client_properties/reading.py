@@ -91,7 +91,7 @@ class ClientReader:
             if value != self._values.get(name):
                 self.add(
                     f"{prefix}{name} has no effect, and is another value than {name}: all clients of a cluster "
-                    f"connect by the keys without {', '.join(SINGLE_CLIENTS)}"
+                    "connect by the keys without a prefix"
                 )
 
     def _look_at_keys(self, protocol: str, used: tuple[str, ...]) -> None:

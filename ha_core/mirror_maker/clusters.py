@@ -61,7 +61,7 @@ class FlowClusters:
     def librdkafka(self, alias: str) -> LibrdkafkaSettings:
         """Settings for producers and consumers of confluent-kafka, a new dict at each call. Its repr hides secrets.
 
-        Values are texts and numbers, and for OAUTHBEARER a callback, which needs `poll` or `flush` to be called.
+        Values are texts and numbers, and for OAUTHBEARER a callback that reads the token's file.
         :raises KeyError: no such alias.
         """
         return self._connections[alias].librdkafka()
