@@ -25,7 +25,7 @@ class FlowState:
     :ivar lag_ms: largest one; None: not known of every one.
     :ivar overtaken: offsets that retention deleted in the source before they were copied; None: not known of every
         partition.
-    :ivar worst: partitions that are not copied, and those with most lag.
+    :ivar worst: partitions that are not copied, and those with most lag or that retention has overtaken.
     :ivar duties: duty → why its last round failed; "": it did not.
     :ivar offsets: translated group offsets by precision.
     """
