@@ -69,6 +69,20 @@ class CopyPartition(NamedTuple):
         """In the source."""
         return self.source_topic or self.id.topic, self.id.partition
 
+    @property
+    def anew(self) -> str:
+        """How an operator has it copied from the beginning. A flow makes a missing copy by itself."""
+        if self.source_topic:
+            return f"delete topic {self.id.topic} of the target, and its flow makes it anew"
+        return "unlink the mirror, delete the copy and link it anew"
+
+    @property
+    def without_topic(self) -> str:
+        """The way out if one of its topics is gone."""
+        if self.source_topic:
+            return "its flow leaves the topic out while it is gone from the source, and makes a missing copy anew"
+        return "unlink the mirror, or move the clients to the copy if it was deleted by mistake"
+
 
 class Fenced(NamedTuple):
     """A copy that only `writer` can write to."""
@@ -219,7 +233,7 @@ class Takeover(Offsets):
         if progress is not None:
             if writer.is_before(progress.writer):
                 raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
-            check_id(progress.topics.target, topic_id, copy.key, asking.cluster)
+            check_id(progress.topics.target, topic_id, copy, copy.key, asking.cluster)
             if progress.target > end:
                 recover(progress, (), DataEnd(end))  # raises an error that explains it
         tail = list[Batch]()
@@ -307,12 +321,15 @@ def _at_coordinator(
     return asking.rounds(what, [name], locate, ask)[name]
 
 
-def check_id(known: str, found: str, key: Partition, cluster: str) -> None:
-    """:raises CopyDamagedError: the topic was deleted and created again."""
+def check_id(known: str, found: str, copy: CopyPartition, key: Partition, cluster: str) -> None:
+    """
+    :param key: its partition in this cluster.
+    :raises CopyDamagedError: the topic was deleted and created again.
+    """
     if known and found and known != found:
         raise CopyDamagedError(
-            f"topic {key[0]} of {cluster} was deleted and re-created since its mirror was linked (its id was {known}, "
-            f"and is {found}): unlink the mirror, delete the copy and link it anew"
+            f"topic {key[0]} of {cluster} was deleted and re-created since copying began (its id was {known}, and is "
+            f"{found}): {copy.anew}"
         )
 
 

@@ -23,7 +23,9 @@ class FlowState:
     :ivar partitions: state → number of partitions.
     :ivar lag_records: offsets that the source has acknowledged and the copies lack; None: not known of every one.
     :ivar lag_ms: largest one; None: not known of every one.
-    :ivar worst: partitions that are not copied, and those with most lag.
+    :ivar overtaken: offsets that retention deleted in the source before they were copied; None: not known of every
+        partition.
+    :ivar worst: partitions that are not copied, and those with most lag or that retention has overtaken.
     :ivar duties: duty → why its last round failed; "": it did not.
     :ivar offsets: translated group offsets by precision.
     """
@@ -34,6 +36,7 @@ class FlowState:
     partitions: dict[str, int]
     lag_records: int | None
     lag_ms: int | None
+    overtaken: int | None
     bytes_s: float
     copied_records: int
     copied_bytes: int
@@ -63,6 +66,7 @@ def state_of(running: RunningFlow) -> FlowState:
         partitions=dict(Counter(status.state for status in statuses.values())),
         lag_records=_sum(status.lag_records for status in statuses.values()),
         lag_ms=_largest(status.lag_ms for status in statuses.values()),
+        overtaken=_sum(status.overtaken for status in statuses.values()),
         bytes_s=sum(status.bytes_s for status in statuses.values()),
         copied_records=0 if parts is None else parts.copier.work.copied_records,
         copied_bytes=0 if parts is None else parts.copier.work.copied_bytes,
@@ -84,7 +88,7 @@ def _worst(statuses: Mapping[CopyId, CopyStatus]) -> Iterator[dict[str, object]]
         return status.state == "copying", float("-inf") if lag is None else -lag
 
     for id_, status in sorted(statuses.items(), key=urgency)[:MAX_NAMED]:
-        if status.state != "copying" or status.lag_records:
+        if status.state != "copying" or status.lag_records or status.overtaken:
             yield {
                 "topic": id_.topic,
                 "partition": id_.partition,
@@ -92,6 +96,7 @@ def _worst(statuses: Mapping[CopyId, CopyStatus]) -> Iterator[dict[str, object]]
                 "reason": status.reason,
                 "lag_records": status.lag_records,
                 "lag_ms": status.lag_ms,
+                "overtaken": status.overtaken,
             }
 
 

@@ -4,7 +4,6 @@ import os
 import subprocess
 from pathlib import Path
 
-from ha_core.model import Cluster
 from ha_core.model.isolation import Isolation
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.java_tools import CLIENT_VERSION
@@ -18,7 +17,7 @@ _TIMEOUT_S = 120.0
 
 
 def console_consumer(
-    cluster: Cluster, account: SecurityProfile, topic: str, partition: int, isolation: Isolation, folder: Path
+    bootstrap: str, account: SecurityProfile, topic: str, partition: int, isolation: Isolation, folder: Path
 ) -> dict[int, str]:
     """Offset → timestamp, headers, key and value of each record of the partition, as the consumer prints them."""
     config = folder / "console-consumer.properties"
@@ -34,7 +33,7 @@ def console_consumer(
     done = subprocess.run(
         [
             *(java.binary, *SHORT_LIVED, "-cp", os.pathsep.join([class_path(jars)])),
-            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", cluster.bootstrap),
+            *("org.apache.kafka.tools.consumer.ConsoleConsumer", "--bootstrap-server", bootstrap),
             *("--command-config", str(config), "--topic", topic, "--partition", str(partition)),
             *("--offset", "earliest", "--isolation-level", _LEVELS[isolation], "--timeout-ms", str(_IDLE_MS)),
             *(argument for one in shown for argument in ("--formatter-property", one)),

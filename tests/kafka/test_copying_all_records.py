@@ -20,7 +20,6 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.takeover import CopyPartition, TakenOver
 from ha_core.mirror.comparing import Comparison, CopyMap, ranges
 from ha_core.mirror.notes import CopyId, log_partition
-from ha_core.model import Cluster
 from ha_core.model.isolation import Isolation
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
@@ -170,9 +169,9 @@ def test_a_copy_has_each_record_of_an_uncommitted_console_consumer_once_although
     # Given a topic that producers write with and without transactions, many of them aborted
     name = fresh("uncommitted")
     copy = way.copy_of(name)
-    clusters: list[Cluster] = [way.source.cluster, way.target.cluster]
+    clusters = [way.source.cluster, way.target.cluster]
     (source, target) = ((cluster.name, cluster.bootstrap) for cluster in clusters)
-    order = Order(source, target, (account.mechanism, account.username, account.password), [copy], ALL)
+    order = Order(source, target, (account.mechanism or "", account.username, account.password), [copy], ALL)
     # When it is copied by one copier after the other, each killed in the middle of its work
     with writing(way.here, name):
         for life in range(5):
@@ -185,11 +184,11 @@ def test_a_copy_has_each_record_of_an_uncommitted_console_consumer_once_although
                 time.sleep(0.07 * life)
     copied_to_its_end(way, copy)
     # Then it has exactly the records that such a consumer sees in the source, open transactions included
-    seen = console_consumer(clusters[0], account, name, 0, ALL, tmp_path)
-    committed = console_consumer(clusters[0], account, name, 0, Isolation.COMMITTED, tmp_path)
+    seen = console_consumer(source[1], account, name, 0, ALL, tmp_path)
+    committed = console_consumer(source[1], account, name, 0, Isolation.COMMITTED, tmp_path)
     assert len(seen) > len(committed) > 50
     # And any consumer sees them in the copy
-    copied = console_consumer(clusters[1], account, copy.id.topic, 0, Isolation.COMMITTED, tmp_path)
+    copied = console_consumer(target[1], account, copy.id.topic, 0, Isolation.COMMITTED, tmp_path)
     assert list(copied.values()) == list(seen.values())
     require_exact_map(way, copy)
 
@@ -271,7 +270,9 @@ def test_a_source_that_loses_records_of_an_open_transaction_stops_the_copy_that_
         running.restart("cluster/east/1")
         wait_until(lambda: east.ends([(name, 0)])[name, 0].log_end < 100, lambda: east.ends([(name, 0)]))
         # Then it stops, and says so
-        assert "was copied up to 100" in stopped(job, "the source was truncated", 60).reason
+        reason = stopped(job, "the source was truncated", 60).reason
+        assert "was copied up to 100" in reason
+        assert f"delete topic A.{name} of the target, and its flow makes it anew" in reason
     assert len(read(there, copy.id.topic)) == 100
 
 

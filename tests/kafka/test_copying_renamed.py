@@ -100,7 +100,8 @@ def test_a_flow_from_now_on_copies_partitions_that_are_created_later_whole(
     produce(here, name, 4, partition=0)
     produce(here, name, 3, partition=1)
     for base, topic in ((here, name), (there, f"A.{name}")):
-        AdminClient(base).create_partitions([NewPartitions(topic, 3)])[topic].result(30)
+        admin = AdminClient(base)
+        admin.create_partitions([NewPartitions(topic, 3)])[topic].result(30)
     produce(here, name, 6, partition=2)
     transaction.commit_transaction(30)
     starts = {copy.source_key: start_offset("latest", look.get(copy.source_key)) for copy in copies}

@@ -12,7 +12,7 @@ from ha_core.kafka.copying.diagnosis import (
 )
 from ha_core.kafka.facts import LogEnds
 
-REFUSED = RefusedOffset("orders-0 of east", at=50, leader_epoch=4, diverging_end=-1, tries=0)
+REFUSED = RefusedOffset("orders-0 of east", at=50, leader_epoch=4, diverging_end=-1, tries=0, anew="begin anew")
 
 
 def ends(start: int, end: int) -> LogEnds:
@@ -46,6 +46,7 @@ def test_a_source_that_has_lost_copied_records_stops_every_copy(
     found: Diagnosis = diagnose(refused, ends(0, end), passes)
     assert isinstance(found, Stops)
     assert what in found.reason
+    assert "begin anew" in found.reason
 
 
 @pytest.mark.parametrize("tries", [0, 4])

@@ -201,7 +201,7 @@ class Fetching:
     def _led(self, lane: CopyLane, leader: Leadership) -> None:
         lane.missing_since = None
         try:
-            check_id(lane.source_id, leader.topic_id, lane.source_key, self._source.cluster.name)
+            check_id(lane.source_id, leader.topic_id, lane.copy, lane.source_key, self._source.cluster.name)
         except CopyDamagedError as error:
             self._stop(lane, str(error))
             return
@@ -221,7 +221,7 @@ class Fetching:
         if now - lane.missing_since < _MISSING_S:
             self._look(lane, gone)
         else:
-            self._stop(lane, f"{gone}: unlink the mirror, or move the clients to the copy if it was deleted by mistake")
+            self._stop(lane, f"{gone}: {lane.copy.without_topic}")
 
     # Records
 
@@ -349,7 +349,7 @@ class Fetching:
                 lane.missed += 1
             return
         where = f"{lane.source_key[0]}-{lane.source_key[1]} of {self._source.cluster.name}"
-        refused = RefusedOffset(where, at, lane.partition.next_epoch, diverging_end, lane.missed)
+        refused = RefusedOffset(where, at, lane.partition.next_epoch, diverging_end, lane.missed, lane.copy.anew)
         match diagnose(refused, found[lane.source_key], self._passes_overtaken):
             case Stops(reason):
                 self._stop(lane, reason)

@@ -88,7 +88,7 @@ class Takeovers:
     def _fence(self, entry: _Entry) -> tuple[str, Fenced]:
         """Checks the source first, so that an unreachable source costs the copy no marker."""
         self._require_ours(entry.copy.id)
-        leader = _leader(self._source, entry.copy.source_key)
+        leader = _leader(self._source, entry.copy, entry.copy.source_key)
         return leader.topic_id, self._target.fence(entry.copy)
 
     def _require_ours(self, id_: CopyId) -> None:
@@ -130,19 +130,19 @@ class Takeovers:
         self._require_ours(copy.id)
         takeover = self._target.settle(entry.fenced, notes)
         topics = topic_ids(takeover.progress, entry.source_id, takeover.topic_id)
-        check_id(topics.source, entry.source_id, copy.source_key, self._source.cluster.name)
-        target_node, log_node = (_leader(self._target, key).node for key in (copy.key, copy.log))
+        check_id(topics.source, entry.source_id, copy, copy.source_key, self._source.cluster.name)
+        target_node, log_node = (_leader(self._target, copy, key).node for key in (copy.key, copy.log))
         start = 0 if takeover.progress is not None else self._source.ends([copy.source_key])[copy.source_key].start
         return TakenOverPartition(takeover, topics, entry.source_id, target_node, log_node, start)
 
 
-def _leader(admin: Admin, key: Partition) -> Leadership:
+def _leader(admin: Admin, copy: CopyPartition, key: Partition) -> Leadership:
     topic, partition = key
     leader = admin.leaderships([key]).get(key)
     name = admin.cluster.name
     if leader is None:
         raise TopicMissingError(
-            name, f"topic {topic} has no partition {partition}, or does not exist: unlink the mirror, or link it anew."
+            name, f"topic {topic} has no partition {partition}, or does not exist: {copy.without_topic}."
         )
     if leader.node < 0:
         raise NotReadyError(name, f"{topic}-{partition}: {leader.trouble}.")
