@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
 
-from ha_core.client_properties.connecting import ClientConnection, connections
+from ha_core.client_properties.connecting import ClusterConnection, connections
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings
 from ha_core.flows.configuration import ConfigurationError
 from ha_core.kafka.connection import BlockingConnection, Deadline
@@ -32,7 +32,7 @@ VERSIONS = {
 }
 
 
-def connection(properties: dict[str, str]) -> ClientConnection:
+def connection(properties: dict[str, str]) -> ClusterConnection:
     return connections({"": properties}, "client.properties")[0][""]
 
 
@@ -150,7 +150,7 @@ def test_a_token_is_read_anew_and_tells_its_end(tmp_path: Path) -> None:
     assert current("") == (token(exp=1_900_000_001.5), 1_900_000_001.5)
 
 
-def bearer(file: Path, bootstrap: str = "a:9092") -> ClientConnection:
+def bearer(file: Path, bootstrap: str = "a:9092") -> ClusterConnection:
     return connection(
         {
             "bootstrap.servers": bootstrap,
@@ -182,17 +182,17 @@ class Visitors:
         return broker(VERSIONS, then)
 
 
-def raw(found: ClientConnection, timeout_s: float = 20) -> None:
+def raw(found: ClusterConnection, timeout_s: float = 20) -> None:
     host, _, port = found.bootstrap.partition(":")
     with closing(BlockingConnection("A", host, int(port), found.profile, Deadline.after(timeout_s))) as one:
         one.call(ApiKey.METADATA, {"topics": None})
 
 
-def by_producer(found: ClientConnection, timeout_s: float = 20) -> None:
+def by_producer(found: ClusterConnection, timeout_s: float = 20) -> None:
     Producer(found.librdkafka() | {"log_level": 0}).list_topics(timeout=timeout_s)
 
 
-def by_consumer(found: ClientConnection, timeout_s: float = 20) -> None:
+def by_consumer(found: ClusterConnection, timeout_s: float = 20) -> None:
     with closing(Consumer(found.librdkafka() | {"log_level": 0, "group.id": "g"})) as consumer:
         consumer.list_topics(timeout=timeout_s)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_jobs.long_tasks import tags_of
 from spark_jobs.mirror import job
 from spark_jobs.mirror.task import Slot, TaskEnded, TaskSettings
 from tests.kafka.mirroring import wait_until
@@ -44,7 +45,7 @@ def test_stalled_task_is_cancelled_from_another_thread(
     try:
         wait_until(lambda: file.exists() and bool(file.read_text()), lambda: said, 60)
         # And the lead cancels it, from a thread of its own
-        job._tags(spark).cancel(job._tag("lead", 3))
+        tags_of(spark).cancel(job._tag("lead", 3))
         # Then its Spark job is over, and so is the process that ran it
         wait_until(lambda: bool(said), lambda: said, 20)
         wait_until(lambda: not Path(f"/proc/{file.read_text()}").exists(), file.read_text, 20)
