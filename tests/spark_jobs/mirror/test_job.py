@@ -29,7 +29,7 @@ def test_stalled_task_is_cancelled_from_another_thread(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file = tmp_path / "pid"
-    monkeypatch.setattr(job, "run_task", partial(stands_still, str(file)))
+    monkeypatch.setattr(job, "run_slot", partial(stands_still, str(file)))
     settings = TaskSettings("nowhere", "/switchyard", {}, 1.0, 1.0, "")
     said: list[str] = []
 
