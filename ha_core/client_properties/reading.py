@@ -114,6 +114,9 @@ class ClientReader:
 
     def _bootstrap(self) -> str:
         listed = parts(self._text("bootstrap.servers"))
+        if not listed:
+            self._wrong("bootstrap.servers", " names no broker; set it as in: bootstrap.servers=host:9092")
+            return ""
         try:
             # Java overlooks a protocol in front of an address.
             addresses = parse_bootstrap(",".join(_SCHEME.sub("", one, count=1) for one in listed))

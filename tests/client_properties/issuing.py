@@ -23,7 +23,7 @@ class Issuer:
         self._key = ec.generate_private_key(ec.SECP256R1())
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         now = datetime.now(UTC)
-        self.certificate = (
+        self.certificate: x509.Certificate = (
             x509.CertificateBuilder()
             .subject_name(subject)
             .issuer_name(subject if by is None else by.certificate.subject)

@@ -46,7 +46,10 @@ COUNT = 20_000
 def texts() -> list[str]:
     """Texts near valid ones, and some that are."""
     chance = random.Random(SEED)
-    drawn = lambda least, most: "".join(chance.choices(PIECES, k=chance.randint(least, most)))  # noqa: E731
+
+    def drawn(least: int, most: int) -> str:
+        return "".join(chance.choices(PIECES, k=chance.randint(least, most)))
+
     made = []
     for _ in range(COUNT // 2):
         options = " ".join(f"{drawn(1, 2)}={drawn(1, 3)}" for _ in range(chance.randint(0, 2)))

@@ -109,8 +109,8 @@ def test_pem_is_read_from_one_file_or_from_the_properties(alice: Certificate, au
     assert own(replace(pem, location=str(alice.together))) == expected
     assert own(replace(pem, certificates=expected[0], private_key=key)) == expected
     # Java takes blocks in one line of a file, too
-    joined = {"certificates": " ".join(expected[0].split("\n")), "private_key": " ".join(key.split("\n"))}
-    assert own(replace(pem, **joined)) == expected
+    chain, its_key = (" ".join(text.split("\n")) for text in (expected[0], key))
+    assert own(replace(pem, certificates=chain, private_key=its_key)) == expected
     trusted = replace(TRUSTED, is_pem=True, password="")
     noted = f"0 the authority\n{authority.file.read_text()}some other text"
     assert authorities(replace(trusted, location=str(authority.file))) == (authority.file.read_text(), [])

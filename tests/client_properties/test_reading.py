@@ -156,7 +156,7 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
 @pytest.mark.parametrize(
     ("properties", "said"),
     [
-        ({}, "bootstrap.servers: bootstrap '' names no address"),
+        ({}, "bootstrap.servers names no broker; set it as in: bootstrap.servers=host:9092"),
         ({"bootstrap.servers": "a"}, "bootstrap.servers: bootstrap 'a' is not host:port. Write"),
         ({**BASE, "security.protocol": "TLS"}, "security.protocol=TLS is unknown; write one of PLAINTEXT, SSL,"),
         ({**BASE, "security.providers": "a.B"}, "security.providers=a.B cannot be used: it names a Java class"),

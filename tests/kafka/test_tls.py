@@ -14,14 +14,14 @@ from gateway.upstream.broker import BrokerConnection
 from gateway.upstream.decoding import Decoder
 from gateway.upstream.dial import DialError, dial
 from ha_core.kafka.connection import BlockingConnection, Deadline
-from ha_core.kafka.errors import KafkaAdminError, TlsRefusedError
+from ha_core.kafka.errors import KafkaAdminError, SecurityProfileError, TlsRefusedError
 from ha_core.kafka.security import fields_of, profiles
 from ha_core.kafka.stream import BufferPool, Stream
-from ha_core.tls.contexts import Certificates, server_context
+from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, server_context
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.limits import DEFAULT_LIMITS
 from ha_core.wire.sasl import SecurityProfile
-from ha_core.wire.tls_files import TlsFiles
+from ha_core.wire.tls_files import TlsFiles, TlsPem
 from stack.certificates import Authority, Certificate
 from tests.kafka.scripted_broker import Answer, answered, broker, header_of, listening
 
@@ -186,3 +186,17 @@ def test_profile_with_tls_is_passed_on_as_it_was_read(tmp_path: Path) -> None:
     assert (
         profiles({name: fields_of(profile) for name, profile in security_profiles.items()}, "told") == security_profiles
     )
+
+
+def test_a_profile_with_certificates_in_memory_is_not_passed_on() -> None:
+    profile = SecurityProfile(tls=TlsPem(certificates="own", key="s3cret"), declared_in="mm2.properties")
+    with pytest.raises(SecurityProfileError, match=r"mm2.properties: its certificates are in no PEM files") as error:
+        fields_of(profile)
+    assert "s3cret" not in str(error.value)
+
+
+def test_certificates_in_memory_that_openssl_does_not_take_are_told_without_them() -> None:
+    for pem in (TlsPem(authorities="no s3cret"), TlsPem(certificates="no s3cret", key="s3cret")):
+        with pytest.raises(TlsFilesError, match=r"^certificates in memory cannot be used \(") as error:
+            client_context(pem)
+        assert "s3cret" not in str(error.value)

@@ -16,6 +16,9 @@ from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError as KafkaPythonError
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
+from ha_core.flows.configuration import ClusterConfig
+from ha_core.flows.properties import parse
+from ha_core.mirror_maker.clusters import FlowClusters
 from stack.clients.process import ClientError, ClientProcess
 from stack.harness import Stack
 from tests.gateway.authentication.signing import AUDIENCE, ISSUER, key_set, rsa_key, token
@@ -177,6 +180,18 @@ def test_a_client_of_kafkas_own_reads_with_a_token(
     )
     # Then
     assert len(output.out.splitlines()) == RECORDS, output.err
+
+
+def test_a_file_for_kafkas_own_clients_opens_raw_requests_and_librdkafka(gateway: OwnGateway, tmp_path: Path) -> None:
+    (tmp_path / "token").write_text(token(sub="mirror-maker"))
+    text = JAVA.format(url=(tmp_path / "token").as_uri()) + f"bootstrap.servers={gateway.bootstrap}\n"
+    keys = {key: found.value for key, found in parse(text, "client.properties").items()}
+    clusters = FlowClusters([ClusterConfig("US-East.1", keys)], "client.properties")
+    with clusters.admin("US-East.1", timeout_s=20) as admin:
+        assert admin.probe(["orders"]).error == ""
+    producer = Producer(clusters.librdkafka("US-East.1"))
+    producer.produce("orders", b"by a file")
+    assert producer.flush(20) == 0
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
