@@ -168,6 +168,7 @@ RULES = (
             "ha_core.flows",
             "ha_core.mirror_client",
             "ha_core.mirror_maker",
+            "ha_core.metrics.http.HttpServer",
             "ha_core.present",
             "ha_core.platform",
             "ha_core.store.store.Store",

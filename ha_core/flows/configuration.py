@@ -92,11 +92,13 @@ class FlowConfig:
 @dataclass(frozen=True)
 class Configuration:
     """
+    :ivar name: of the file.
     :ivar flows: the enabled ones.
     :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out
         how a cluster can be reached.
     """
 
+    name: str
     clusters: tuple[ClusterConfig, ...]
     flows: tuple[FlowConfig, ...]
     heartbeats_only: tuple[FlowConfig, ...]
@@ -168,7 +170,9 @@ class _File:
         errors = tuple(remark for remark in self._remarks if remark.error)
         if errors:
             raise ConfigurationError(self._name, errors)
-        return Configuration(clusters, tuple(flows), tuple(heartbeats_only), tuple(dict.fromkeys(self._remarks)))
+        return Configuration(
+            self._name, clusters, tuple(flows), tuple(heartbeats_only), tuple(dict.fromkeys(self._remarks))
+        )
 
     def get(self, key: str, prefix: str = "") -> Property | None:
         """The key with this prefix, under its present name or the earlier one; None: the file does not have it."""

@@ -104,6 +104,10 @@ class MirrorClient:
         """All heartbeats in a topic of `heartbeat_topics`, in their order."""
         return list(self._records(topic, Heartbeat))
 
+    def last_heartbeats(self, topic: str = HEARTBEATS, count: int = 100) -> list[Heartbeat]:
+        """The newest heartbeats in a topic of `heartbeat_topics`, about so many."""
+        return list(self._records(topic, Heartbeat, last=count))
+
     def offset_syncs(self, alias: str) -> list[OffsetSync]:
         """All offset syncs between this cluster and another one, in their order."""
         return list(self._records(self.policy.offset_syncs_topic(alias), OffsetSync))
@@ -114,8 +118,9 @@ class MirrorClient:
         except KafkaException as error:
             raise MirrorClientError(f"the topics cannot be listed: {error.args[0].str()}") from None
 
-    def _records(self, topic: str, kind: type[Record]) -> Iterator[Record]:
-        """Records of partition 0 up to its present end. Records of another kind are left out, as Kafka's client does.
+    def _records(self, topic: str, kind: type[Record], last: int | None = None) -> Iterator[Record]:
+        """Records of partition 0 up to its present end, or of its last offsets if `last` is given. Records of another
+        kind are left out, as Kafka's client does.
 
         :raises MirrorClientError: the topic does not exist, or its end is not reached in time.
         """
@@ -127,6 +132,8 @@ class MirrorClient:
         partition = TopicPartition(topic, 0)
         try:
             start, end = self._consumer.get_watermark_offsets(partition, timeout=self._timeout_s)
+            if last is not None:
+                start = max(start, end - last)
             partition.offset = start
             self._consumer.assign([partition])
             while start < end:

@@ -11,6 +11,7 @@ from ha_core.flows.sharing import share_of
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, CopyStatus, CopyTotals
 from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.mirror_client.copy_notes import COPIES_LOG
 from ha_core.model import Run
@@ -87,6 +88,9 @@ class Copier:
 
     def statuses(self) -> dict[CopyId, CopyStatus]:
         return self._copying.statuses()
+
+    def measures(self) -> dict[CopyId, CopyMeasures]:
+        return self._copying.measures()
 
     def newest_runs(self) -> dict[CopyId, tuple[Run, ...]]:
         """Newest runs of each copy that is being copied; empty: nothing is copied yet."""

@@ -1,10 +1,16 @@
 """The configuration in a file, followed while it changes."""
 
 import os
+from importlib.metadata import entry_points
 from pathlib import Path
 
 from ha_core.flows.configuration import Configuration, configuration
+from ha_core.flows.errors import FlowError
+from ha_core.flows.policies import ReplicationPolicy
 from ha_core.flows.properties import read, resolve
+
+POLICIES = "switchyard.replication_policies"
+"""Group of entry points with an operator's own policies: their names are values of `replication.policy.class`."""
 
 
 class FlowsFile:
@@ -23,6 +29,22 @@ class FlowsFile:
         """
         resolved = resolve(read(self.path), str(self.path), os.environ)
         if self._found is None or resolved != self._resolved:
-            found = configuration(resolved, str(self.path), like_3_9=self._like_3_9)
+            found = configuration(resolved, str(self.path), own_policies(), self._like_3_9)
             self._resolved, self._found = resolved, found
         return self._found
+
+
+def own_policies() -> dict[str, type[ReplicationPolicy]]:
+    """Replication policies of installed packages, by their names.
+
+    :raises FlowError: one cannot be imported.
+    """
+    found: dict[str, type[ReplicationPolicy]] = {}
+    for entry in entry_points(group=POLICIES):
+        try:
+            found[entry.name] = entry.load()
+        except Exception as error:  # a package of the operator's may fail in any way
+            raise FlowError(
+                f"the replication policy {entry.name} ({entry.value}) cannot be imported: {error}"
+            ) from error
+    return found

@@ -21,6 +21,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.sampled import Sampled
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.plan.facts.clusters import Partition
@@ -54,7 +55,8 @@ class GroupOffsets:
     skipped: list[SkippedGroup] = field(default_factory=list)
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
-    latency_ms: dict[tuple[str, str, int], int] = field(default_factory=dict)
+    latency_ms: dict[tuple[str, str, int], Sampled] = field(default_factory=dict)
+    """Time from reading a group's offset to the acknowledgement of its checkpoint."""
     _groups: tuple[str, ...] = ()
     _listed_at: float = float("-inf")
     _went_back: set[tuple[str, TargetPartition]] = field(default_factory=set)
@@ -65,18 +67,20 @@ class GroupOffsets:
             # Checkpoints of an earlier worker: without them, a group would seem to go back after each restart
             # (KAFKA-15905).
             self.last = {(one.group, one.topic, one.partition): one for one in self.read_checkpoints()}
+        began = time.monotonic()
         committed = self._committed()
         checkpoints = list(self._checkpoints(committed))
         due = [one for one in checkpoints if checkpoint_is_newer(one, self.last.get(_key(one)))]
         topic = self.flow.policy.checkpoints_topic(self.flow.source)
         self.producer.write(InternalRecord(topic, one.key, one.value) for one in due)
-        now_ms = int(time.time() * 1000)
+        now = time.monotonic()
         for one in due:
             before = self.last.get(_key(one))
             if before is not None and one.upstream_offset < before.upstream_offset:
                 self._went_back.add((one.group, (one.topic, one.partition)))
             self.last[_key(one)] = one
-            self.latency_ms[_key(one)] = now_ms
+            took_ms = 1000 * (now - began)
+            self.latency_ms.setdefault(_key(one), Sampled()).add(took_ms, took_ms, 1, now)
 
     def commit(self) -> None:
         """Commit the newest checkpoints in the target, for groups without members there."""

@@ -22,6 +22,7 @@ from ha_core.mirror_maker.continuing import EarlierGenerations
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
 from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
+from ha_core.mirror_maker.end_to_end import EndToEnd
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
@@ -36,6 +37,7 @@ _SHARES_S = 3
 """Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
 _CONTINUING_S = 5.0
+_END_TO_END_S = 15.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 NOTHING = RemotePlan({}, {}, (), ())
 
@@ -50,6 +52,7 @@ class FlowParts:
     groups: GroupOffsets | None
     duties: tuple[Duty, ...]
     looked: FirstLook
+    end_to_end: EndToEnd
     plan: RemotePlan = NOTHING
 
 
@@ -127,8 +130,9 @@ class RunningFlow:
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         syncs = self._syncs(copier, to_target)
         groups = self._groups(copier, to_target)
-        duties = tuple(self._duties(copier, topics, syncs, groups, to_target))
-        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked)
+        end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
+        duties = tuple(self._duties(copier, topics, syncs, groups, to_target, end_to_end))
+        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:
             duty.start(flow.name)
@@ -144,6 +148,7 @@ class RunningFlow:
         syncs: OffsetSyncs | None,
         groups: GroupOffsets | None,
         to_target: InternalProducer,
+        end_to_end: EndToEnd,
     ) -> Iterator[Duty]:
         flow = self.flow
         yield Duty("topics", flow.refresh_topics_s or _SHARES_S, self._follow)
@@ -155,6 +160,8 @@ class RunningFlow:
             yield Duty("ACLs", flow.sync_acls_s, self._if_leading(settings.sync_acls))
         if flow.heartbeats_s is not None:
             yield Duty("heartbeats", flow.heartbeats_s, Heartbeats(flow, to_target, self.leads).emit)
+        if flow.copies_heartbeats:
+            yield Duty("end-to-end latency", _END_TO_END_S, end_to_end.look)
         if syncs is not None:
             yield Duty("offset syncs", _SYNCS_S, syncs.emit)
         if groups is not None and flow.checkpoints_s is not None:

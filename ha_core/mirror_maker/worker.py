@@ -60,13 +60,17 @@ class Worker:
             self._stop(list(self.running))
 
     def states(self) -> list[FlowState]:
-        return [state_of(running) for running in self.running.values() if isinstance(running, RunningFlow)]
+        return [state_of(running) for running in self.flows()]
+
+    def flows(self) -> list[RunningFlow]:
+        """Flows that copy, by name. From any thread."""
+        return [running for _, running in sorted(self.running.items()) if isinstance(running, RunningFlow)]
 
     def _apply(self, found: Configuration) -> None:
         """Stop flows that are gone or changed, and start the others; unchanged ones go on."""
         if found is self._found:
             return
-        clusters = FlowClusters(found.clusters)
+        clusters = FlowClusters(found.clusters, found.name)
         for remark in (*found.remarks, *clusters.remarks):
             log.warning("%s%s", remark.place, remark.text)
         wanted: dict[str, tuple[FlowConfig, type[Running]]] = {flow.name: (flow, RunningFlow) for flow in found.flows}

@@ -7,15 +7,15 @@ from contextlib import contextmanager
 from confluent_kafka import Consumer, Producer
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.brokers import ReachableCluster
 from ha_core.kafka.facts import GroupDescription
-from ha_core.model import Cluster
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 
 Settings = dict[str, str | int | float | bool]
 
 
-def settings(cluster: Cluster, account: SecurityProfile) -> Settings:
+def settings(cluster: ReachableCluster, account: SecurityProfile) -> Settings:
     return {"bootstrap.servers": cluster.bootstrap, "log_level": 0, **client_settings(account)}
 
 

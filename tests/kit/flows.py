@@ -2,6 +2,7 @@
 
 import json
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -83,6 +84,12 @@ def flows(file: Path, *options: str) -> Iterator[FlowProcess]:
         assert running.killed or running.process.poll() is None, running.text()
     finally:
         running.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def until(true: Callable[[], bool], patience_s: float = PATIENCE_S, why: Callable[[], str] = str) -> None:

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 
@@ -16,6 +17,7 @@ from tests.kit.flows import (
     count,
     delete_topic,
     flows,
+    free_port,
     numbered,
     produce,
     records,
@@ -26,6 +28,7 @@ from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+METRICS_PORT = free_port()
 QUICK = {
     "east->west.enabled": "true",
     "west->east.enabled": "true",
@@ -60,7 +63,7 @@ def running(east: str, west: str, file: Path) -> Iterator[FlowProcess]:
     for partition in (0, 1):
         produce(east, "orders", (b"east %d" % number for number in range(500)), partition)
     produce(west, "orders", (b"west %d" % number for number in range(300)))
-    with flows(file) as process:
+    with flows(file, "--metrics-port", str(METRICS_PORT)) as process:
         until(lambda: count(west, "east.orders", 1) > 500 and count(east, "west.orders") > 300, why=process.text)
         yield process
 
@@ -118,6 +121,23 @@ def test_a_group_goes_on_at_the_exact_record(running: FlowProcess, east: str, we
         assert java["upstream-clusters"] == "[east]"
 
 
+def test_metrics_have_the_names_that_dashboards_of_mirror_maker_know(running: FlowProcess) -> None:
+    def shown() -> str:
+        with urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    labels = '{partition="0",source="east",target="west",topic="east.orders"}'
+    name = "kafka_connect_mirror_mirrorsourceconnector_"
+    until(lambda: "mirrorcheckpointconnector_checkpoint_latency_ms_avg{" in shown(), 30, shown)
+    text = shown()
+    assert f"{name}record_count{labels} 500.0" in text
+    for metric in ("record_age_ms", "replication_latency_ms"):
+        for suffix in ("", "_min", "_max", "_avg"):
+            assert f"{name}{metric}{suffix}{labels}" in text
+    assert 'switchyard_flow_up{flow="east->west"} 1.0' in text
+    until(lambda: 'switchyard_flow_heartbeat_age_seconds{flow="east->west",path="east->west"}' in shown(), 30, shown)
+
+
 def test_a_topic_that_is_made_again_goes_on_below_the_copy_of_the_first(
     running: FlowProcess, east: str, west: str
 ) -> None:
@@ -158,20 +178,20 @@ def test_from_now_on_copies_what_is_written_after_the_first_start(east: str, wes
         "east->west.enabled": "true",
         "east->west.topics": "now.*",
         "consumer.auto.offset.reset": "latest",
-        "replication.policy.separator": "_",
+        "replication.policy.separator": "-",
         "emit.heartbeats.enabled": "false",
     }
     file = write_flows(tmp_path, {"east": east, "west": west}, properties, "now")
     with flows(file) as process:
-        until(lambda: count(west, "east_now.old") > 0, why=process.text)
+        until(lambda: count(west, "east-now.old") > 0, why=process.text)
         process.kill()
     produce(east, "now.old", [b"while no worker ran"])
     create_topic(east, "now.new", 1)
     produce(east, "now.new", [b"of a topic that is new"])
     with flows(file) as process:
-        until(lambda: len(records(west, "east_now.old")) > 0 and count(west, "east_now.new") > 1, why=process.text)
-        assert [record.value for record in records(west, "east_now.old")] == [b"while no worker ran"]
-        assert records(west, "east_now.new") == records(east, "now.new")
+        until(lambda: len(records(west, "east-now.old")) > 0 and count(west, "east-now.new") > 1, why=process.text)
+        assert [record.value for record in records(west, "east-now.old")] == [b"while no worker ran"]
+        assert records(west, "east-now.new") == records(east, "now.new")
 
 
 def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:

@@ -1,6 +1,5 @@
 """`flows`: flows of a MirrorMaker 2 configuration."""
 
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -8,8 +7,7 @@ from typing import Annotated, Any
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
-from ha_core.flows.configuration import configuration
-from ha_core.flows.properties import read, resolve
+from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.model.isolation import Isolation
 from ha_core.present.page import Marked, Table
 
@@ -23,7 +21,7 @@ def check(
     file: File,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
 ) -> CommandResult:
-    found = configuration(resolve(read(file), str(file), os.environ), str(file), like_3_9=like_3_9)
+    found = FlowsFile(file, like_3_9).read()
     rows = [
         (
             flow.name,

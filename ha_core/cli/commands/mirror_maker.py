@@ -15,10 +15,12 @@ import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.flows.errors import FlowError
+from ha_core.metrics.http import HttpServer
 from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.mirror_maker.membership import FlowMembership, OnlyWorker, SharingWorker
+from ha_core.mirror_maker.metrics import FlowMetrics
 from ha_core.mirror_maker.worker import Worker
 from ha_core.model import FlowWorker
 from ha_core.model.shown import ShownFormatter
@@ -34,6 +36,8 @@ def run(
     clusters: Annotated[
         list[str] | None, option("Only flows into these clusters: those that are near this process.", "--clusters")
     ] = None,
+    metrics_port: Annotated[int | None, option("Port for Prometheus. Default: none.")] = None,
+    metrics_host: Annotated[str, option("Address on which that port listens.")] = "127.0.0.1",
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
 ) -> CommandResult:
     handler = logging.StreamHandler(sys.stderr)
@@ -58,9 +62,16 @@ def run(
             this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=str(file))
             membership = opened.enter_context(SharingWorker(store, this))
         else:
-            for remark in require(check_live(found, FlowClusters(found.clusters), chosen), str(file)):
+            for remark in require(check_live(found, FlowClusters(found.clusters, str(file)), chosen), str(file)):
                 log.warning("%s", remark.text)
         worker = Worker(followed.read, membership, targets)
+        if metrics_port is not None:
+            server = HttpServer(metrics_host, metrics_port, FlowMetrics(worker.flows).render, tuple, "--metrics-port")
+            try:
+                server.start()
+            except OSError as error:
+                raise FlowError(f"No metrics can be shown: {error}") from None
+            opened.callback(server.stop)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         worker.run()

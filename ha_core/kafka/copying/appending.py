@@ -175,13 +175,14 @@ class Appending:
             for lane in there:
                 claimed = lane.to_append.popleft()
                 lane.appending.append(claimed.newest_ms)
+                lane.measures.sent(claimed, now_ms, now)
                 entries.append((lane.key[0], {"index": lane.key[1], "records": claimed.data}))
             if entries:
                 sent |= self._produce(line, entries, partial(self._appended, {lane.key: lane for lane in there}), now)
         return sent
 
     def _appended(self, lanes: Mapping[Partition, CopyLane], answer: Answer) -> None:
-        now = self._clock()
+        now, now_ms = self._clock(), int(time.time() * 1000)
         for key, part in _produced(answer, lanes.keys()):
             lane = lanes[key]
             if lane not in self._lanes:
@@ -190,6 +191,7 @@ class Appending:
                 self._refused(lane, lane.key[0], part["error_code"])
                 continue
             lane.appended_ms = lane.appending.popleft()
+            lane.measures.acknowledged(now_ms, now)
             lane.tries, lane.refusals, lane.refused = 0, 0, ""
             before, records = lane.partition.bytes, lane.partition.target
             try:

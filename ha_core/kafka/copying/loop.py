@@ -41,6 +41,7 @@ from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.stream import BufferPool
 from ha_core.kafka.takeover import CopyPartition, TakenOverError
 from ha_core.mirror.lag import LagTracker
+from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.pace import LinkedTopic, RateMeter, Throttle
 from ha_core.mirror.partition import PartitionCopy
@@ -154,6 +155,10 @@ class Copying:
             else:
                 found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
         return found
+
+    def measures(self) -> dict[CopyId, CopyMeasures]:
+        """Age and latency of records, by copy that is being copied; they begin anew with each takeover."""
+        return {id_: state.measures for id_, state in list(self._states.items()) if isinstance(state, CopyLane)}
 
     def reached(self, id_: CopyId) -> Reached | None:
         """None: it is not copied. Call it after the loop has ended; before, values may be of different moments."""

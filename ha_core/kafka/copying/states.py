@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
+from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import Note
 from ha_core.mirror.pace import RateMeter
 from ha_core.mirror.partition import Claimed, PartitionCopy
@@ -215,6 +216,7 @@ class CopyLane:
     log_sequence: int = 0
     appending: deque[int] = field(default_factory=deque)
     """Newest timestamps of the batches in flight to the target."""
+    measures: CopyMeasures = field(default_factory=CopyMeasures)
     appended_ms: int | None = None
     """Newest timestamp of the last appended batch; None: the copy ends with the marker of the takeover."""
     writing: Progress | None = None
