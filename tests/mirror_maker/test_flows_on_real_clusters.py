@@ -1,5 +1,7 @@
 """`switchyard mirror-maker` between two real clusters: names, records, internal topics and groups."""
 
+import json
+import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,6 +13,7 @@ from ha_core.mirror_client import MirrorClient
 from stack.clients import java_mirror_client
 from stack.harness import Stack
 from tests.kit.flows import (
+    PROGRAM,
     FlowProcess,
     commit,
     committed,
@@ -119,6 +122,21 @@ def test_a_group_goes_on_at_the_exact_record(running: FlowProcess, east: str, we
         assert java["hops"] == "1"
         assert f"east.orders-0={begin}/" in java["translated"]
         assert java["upstream-clusters"] == "[east]"
+
+
+@pytest.mark.usefixtures("running")
+def test_any_offset_is_translated_exactly(east: str, west: str) -> None:
+    source, copy = numbered(east, "orders"), dict(numbered(west, "east.orders"))
+
+    def found() -> dict[str, dict[str, object]]:
+        command = [PROGRAM, "mirror-client", "translate", "east->west", "east.orders-0", "--json", "--bootstrap", west]
+        done = subprocess.run([*command, "0", "7", "499"], capture_output=True, text=True, check=False, timeout=60)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return dict(json.loads(done.stdout))
+
+    until(lambda: found()["499"]["precision"] == "exact")
+    for offset in (0, 7, 499):
+        assert copy[int(str(found()[str(offset)]["offset"]))] == dict(source)[offset]
 
 
 def test_metrics_have_the_names_that_dashboards_of_mirror_maker_know(running: FlowProcess) -> None:

@@ -13,8 +13,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, OptionGroup, command, option
+from ha_core.flows.errors import MirrorClientError
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
 from ha_core.flows.properties import read
+from ha_core.flows.translation import Translated
 from ha_core.present.page import Table
 
 if TYPE_CHECKING:
@@ -55,9 +57,9 @@ class ClientOptions(OptionGroup):
         names = (self.separator, not self.plain_internal, self.like_3_9)
         keeps_names = self.policy is PolicyName.IDENTITY
         policy = IdentityPolicy(*names, self.source_alias) if keeps_names else DefaultPolicy(*names)
-        return MirrorClient(self._settings(session), policy, self.timeout_s)
+        return MirrorClient(self.settings(session), policy, self.timeout_s)
 
-    def _settings(self, session: CommandRun) -> Mapping[str, Any]:
+    def settings(self, session: CommandRun) -> Mapping[str, Any]:
         from ha_core.mirror_client import java_properties
 
         if self.command_config and self.config:
@@ -107,6 +109,32 @@ def remote_topics(
 ) -> CommandResult:
     with closing(client.client(session)) as asked:
         return _names(asked.remote_topics(source))
+
+
+@command("mirror-client translate", "Translate offsets of a partition exactly, by the notes of a flow's copier.")
+def translate(
+    session: CommandRun,
+    flow: Annotated[str, typer.Argument(metavar="FLOW", help="SOURCE->TARGET, by the aliases of the flows' file.")],
+    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Of the remote topic: TOPIC-NUMBER.")],
+    offsets: Annotated[list[int], typer.Argument(metavar="OFFSET…", help="Next offsets to read in the source.")],
+    client: ClientOptions,
+) -> CommandResult:
+    from ha_core.mirror_client import exact_maps
+
+    topic, dash, number = partition.rpartition("-")
+    if not dash or not number.isdecimal():
+        raise typer.BadParameter(f"{partition!r} is no partition; write it as in primary.orders-0")
+    found = exact_maps(client.settings(session), flow, [(topic, int(number))], client.timeout_s)
+    exact = found.get((topic, int(number)))
+    if exact is None:
+        raise MirrorClientError(f"no copier of {flow} has notes of {partition}: no worker of Switchyard has copied it")
+    translations = {offset: exact.translate(offset) for offset in offsets}
+    rows = [
+        (str(offset), str(one.offset), one.precision) if isinstance(one, Translated) else (str(offset), "-", one.reason)
+        for offset, one in translations.items()
+    ]
+    document = {str(offset): one._asdict() for offset, one in translations.items()}
+    return CommandResult(document, (Table(("offset", "offset here", "precision"), rows),))
 
 
 @command("mirror-client offsets", "Offsets here at which groups of another cluster go on, by their checkpoints.")

@@ -1,0 +1,73 @@
+"""Translates any offset of a source exactly, by the notes of a flow's copiers (`ha_core.mirror.notes`).
+
+MirrorMaker 2 keeps samples, so its tools know offsets of groups only, at their checkpoints. A copier here keeps
+where each record lies.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ha_core.flows.errors import MirrorClientError
+from ha_core.flows.remote_plan import link_prefix
+from ha_core.flows.translation import Translation, Untranslated, by_runs
+from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror_client.copy_notes import read_copy_notes
+from ha_core.model import Run
+
+
+@dataclass(frozen=True)
+class ExactMap:
+    """Where the records of one partition lie in its copy.
+
+    :ivar runs: ascending, as of the copier's last progress: at most some seconds ago.
+    :ivar begins_at: copy offset below which another program, as MirrorMaker 2, copied; 0: none did.
+    """
+
+    runs: tuple[Run, ...]
+    begins_at: int = 0
+
+    def translate(self, offset: int) -> Translation:
+        """:param offset: next offset to read in the source."""
+        if self.runs and self.begins_at and offset < self.runs[0].source:
+            return Untranslated(f"records below offset {self.runs[0].source} were not copied by Switchyard")
+        return by_runs(self.runs, offset)
+
+
+def exact_maps(
+    settings: Mapping[str, Any], flow: str, partitions: Iterable[tuple[str, int]], timeout_s: float = 60.0
+) -> dict[tuple[str, int], ExactMap]:
+    """Remote partition → its map; those without notes are missing.
+
+    :param settings: of librdkafka, for the target.
+    :param flow: `SOURCE->TARGET`.
+    :param partitions: (remote topic, partition)
+    :raises MirrorClientError: the notes cannot be read.
+    """
+    wanted = frozenset(partitions)
+    prefix = link_prefix(flow)
+    notes = read_copy_notes(
+        settings, lambda id_: (id_.topic, id_.partition) in wanted and id_.link.startswith(prefix), timeout_s
+    )
+    found: dict[tuple[str, int], ExactMap] = {}
+    for key, its in _newest(notes).items():
+        assert its.progress is not None
+        try:
+            found[key] = ExactMap(its.runs, its.progress.base)
+        except CopyDamagedError as error:
+            raise MirrorClientError(f"{key[0]}-{key[1]}: {error}") from error
+    return found
+
+
+def _newest(notes: Mapping[CopyId, Notes]) -> dict[tuple[str, int], Notes]:
+    """Of topics that were made again the present copy: it reaches furthest in the remote topic."""
+    newest: dict[tuple[str, int], Notes] = {}
+    for id_, its in notes.items():
+        key = id_.topic, id_.partition
+        other = newest.get(key)
+        if its.progress is not None and (
+            other is None or other.progress is None or its.progress.target > other.progress.target
+        ):
+            newest[key] = its
+    return newest
