@@ -49,10 +49,25 @@ class SyncEmission:
         last = newest.target + newest.records - 1
         emitted = max(self._emitted, syncs[-1].downstream_offset if syncs else -1)
         if last > emitted and (last - emitted > self.max_lag or interval_over):
-            syncs.append(self._sync(newest.after - 1, last))
+            syncs += [
+                self._sync(newest.after - 1 - below, last - below)
+                for below in self._steps(last - max(emitted, newest.target))
+            ]
         self._begun_at = newest.source
         self._emitted = syncs[-1].downstream_offset if syncs else self._emitted
         return syncs
+
+    def _steps(self, grown: int) -> list[int]:
+        """Distances below the newest record, descending, for a run that grew by so many records since the last look.
+
+        A reader keeps syncs at distances that double, as `SyncStore` does, so others would be of no use.
+        """
+        steps = [0]
+        step = max(self.max_lag, 1)
+        while step < grown:
+            steps.append(step)
+            step *= 2
+        return steps[::-1]
 
     def _sync(self, source: int, target: int) -> OffsetSync:
         return OffsetSync(self.topic, self.partition, source, target)

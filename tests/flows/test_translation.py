@@ -124,7 +124,7 @@ def test_the_first_record_of_each_run_has_a_sync_and_the_newest_one_after_so_man
     assert due(Run(0, 0, 13)) == []
     assert due(Run(0, 0, 14)) == [(13, 13)]
     assert due(Run(0, 0, 14), Run(20, 14, 5)) == [(20, 14)]
-    assert due(Run(0, 0, 14), Run(20, 14, 50)) == [(69, 63)]
+    assert due(Run(0, 0, 14), Run(20, 14, 50)) == [(29, 23), (49, 43), (59, 53), (69, 63)]
 
 
 def test_a_copy_of_a_topic_that_was_made_again_begins_with_a_sync() -> None:
@@ -137,3 +137,16 @@ def test_a_copy_of_a_topic_that_was_made_again_begins_with_a_sync() -> None:
 def test_a_source_of_many_small_transactions_has_syncs_of_its_newest_runs_only() -> None:
     emission = SyncEmission("t", 0, max_lag=1_000_000)
     assert len(emission.due([Run(2 * at, at, 1) for at in range(1000)], interval_over=False)) == MAX_STARTS
+
+
+@given(st.integers(1, 1_000_000), st.integers(0, 1_000_000), st.integers(1, 1000))
+def test_a_run_that_was_copied_at_once_can_be_translated_within_its_distance_from_the_end(
+    records: int, back: int, max_lag: int
+) -> None:
+    offset = max(records - back, 0)
+    store, emission = SyncStore(), SyncEmission("t", 0, max_lag)
+    for sync in emission.due([Run(0, 1, records)], interval_over=True):
+        store.add(sync)
+    found = store.translate("t", 0, offset)
+    assert isinstance(found, Translated)
+    assert offset + 1 - 2 * max(records - offset, max_lag) <= found.offset <= offset + 1
