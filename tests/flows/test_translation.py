@@ -122,7 +122,7 @@ def test_the_first_record_of_each_run_has_a_sync_and_the_newest_one_after_so_man
     assert due(Run(0, 0, 3)) == []
     assert due(Run(0, 0, 3), interval_over=True) == [(2, 2)]
     assert due(Run(0, 0, 13)) == []
-    assert due(Run(0, 0, 14)) == [(13, 13)]
+    assert due(Run(0, 0, 14)) == [(3, 3), (13, 13)]
     assert due(Run(0, 0, 14), Run(20, 14, 5)) == [(20, 14)]
     assert due(Run(0, 0, 14), Run(20, 14, 50)) == [(29, 23), (49, 43), (59, 53), (69, 63)]
 
