@@ -20,12 +20,14 @@ class WantedCopy(NamedTuple):
 
     :ivar partitions: number of partitions that both topics have.
     :ivar link: id under which its copiers keep their notes.
+    :ivar topic_id: of the topic in the source, in hexadecimal; "": its brokers have none.
     """
 
     topic: str
     remote_topic: str
     partitions: int
     link: str
+    topic_id: str = ""
 
 
 class SkippedTopic(NamedTuple):
@@ -74,7 +76,7 @@ def remote_plan(route: FlowRoute, source: Mapping[str, ListedTopic], target: Map
             if there.partitions < here.partitions:
                 grow[remote] = here.partitions
             link = link_of(route.name, here.topic_id, there.topic_id)
-            copies.append(WantedCopy(topic, remote, min(here.partitions, there.partitions), link))
+            copies.append(WantedCopy(topic, remote, min(here.partitions, there.partitions), link, here.topic_id))
     return RemotePlan(create, grow, tuple(copies), tuple(skipped))
 
 

@@ -20,19 +20,23 @@ class SeenLog(NamedTuple):
 
     :ivar start: log start.
     :ivar end: end for a reader of the flow's isolation (`Isolation.end`), exclusive.
+    :ivar topic_id: of its topic, in hexadecimal; "": the brokers have none (before 2.8).
     """
 
     start: int
     end: int
+    topic_id: str = ""
 
 
-def start_offset(begins_at: BeginsAt, first_look: SeenLog | None) -> int:
+def start_offset(begins_at: BeginsAt, first_look: SeenLog | None, topic_id: str = "") -> int:
     """Source offset of the first record to copy, for a partition that was never copied.
 
     It may be below the log start by now: retention has then overtaken the flow, which counts the records between.
 
     :param first_look: None: the partition did not exist then.
+    :param topic_id: of its topic now. A topic that was deleted and created again is a new one: the offsets of the old
+        one say nothing of it.
     """
-    if first_look is None:
+    if first_look is None or (topic_id and first_look.topic_id and topic_id != first_look.topic_id):
         return 0
     return first_look.end if begins_at == "latest" else first_look.start

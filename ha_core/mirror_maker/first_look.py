@@ -6,7 +6,7 @@ moment begins each partition where the first worker of the flow meant to begin i
 
 import json
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
@@ -14,6 +14,7 @@ from confluent_kafka.cimpl import KafkaError
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.errors import MirrorClientError
+from ha_core.flows.remote_plan import WantedCopy
 from ha_core.flows.starts import SeenLog, start_offset
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import NotReadyError
@@ -28,13 +29,13 @@ _POLL_S, _READ_S = 0.2, 60.0
 FirstLook = Mapping[Partition, SeenLog]
 
 
-def starts(flow: FlowConfig, looked: FirstLook, partitions: Mapping[str, int]) -> dict[Partition, int]:
-    """Partition of the source → its first offset to copy.
-
-    :param partitions: topic of the source → its number of partitions.
-    """
-    keys = [(topic, number) for topic, count in partitions.items() for number in range(count)]
-    return {key: start_offset(flow.begins_at, looked.get(key)) for key in keys}
+def starts(flow: FlowConfig, looked: FirstLook, copies: Iterable[WantedCopy]) -> dict[Partition, int]:
+    """Partition of the source → its first offset to copy."""
+    return {
+        (copy.topic, number): start_offset(flow.begins_at, looked.get((copy.topic, number)), copy.topic_id)
+        for copy in copies
+        for number in range(copy.partitions)
+    }
 
 
 def first_look(
@@ -70,15 +71,17 @@ def _look(flow: FlowConfig, source: Admin) -> FirstLook:
     listed = source.list_topics()
     keys = [(topic, number) for topic, its in listed.items() for number in range(its.partitions)]
     return {
-        partition: SeenLog(ends.start, flow.isolation.end(ends.last_stable, ends.high_watermark))
-        for partition, ends in source.ends(keys).items()
+        (topic, number): SeenLog(
+            ends.start, flow.isolation.end(ends.last_stable, ends.high_watermark), listed[topic].topic_id
+        )
+        for (topic, number), ends in source.ends(keys).items()
     }
 
 
 def _encoded(looked: FirstLook) -> bytes:
-    topics: dict[str, list[tuple[int, int, int]]] = {}
+    topics: dict[str, tuple[str, list[tuple[int, int, int]]]] = {}
     for (topic, number), seen in sorted(looked.items()):
-        topics.setdefault(topic, []).append((number, *seen))
+        topics.setdefault(topic, (seen.topic_id, []))[1].append((number, seen.start, seen.end))
     return zlib.compress(json.dumps(topics, separators=(",", ":")).encode())
 
 
@@ -86,7 +89,11 @@ def _decoded(value: bytes) -> FirstLook:
     """:raises MirrorClientError: it is no first look."""
     try:
         topics = json.loads(zlib.decompress(value))
-        return {(topic, number): SeenLog(start, end) for topic, its in topics.items() for number, start, end in its}
+        return {
+            (topic, number): SeenLog(start, end, topic_id)
+            for topic, (topic_id, its) in topics.items()
+            for number, start, end in its
+        }
     except (ValueError, TypeError, AttributeError, zlib.error) as error:
         raise MirrorClientError(f"a record of topic {TOPIC} cannot be read: {error}") from None
 

@@ -179,7 +179,7 @@ class RunningFlow:
         self.parts.plan = plan
         begins: dict[Partition, int] = {}
         if self.flow.begins_at == "latest":
-            begins = starts(self.flow, self.parts.looked, {copy.topic: copy.partitions for copy in plan.copies})
+            begins = starts(self.flow, self.parts.looked, plan.copies)
         self.parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
 
     def _continue(self) -> None:

@@ -18,5 +18,15 @@ def test_a_partition_that_is_created_later_is_copied_whole(begins_at: BeginsAt) 
 
 
 @pytest.mark.parametrize("begins_at", ["earliest", "latest"])
+def test_a_partition_whose_topic_was_created_again_is_copied_whole(begins_at: BeginsAt) -> None:
+    assert start_offset(begins_at, SeenLog(30, 100, "a1"), "b2") == 0
+
+
+@pytest.mark.parametrize(("then", "now"), [("a1", "a1"), ("", "a1"), ("a1", ""), ("", "")])
+def test_a_topic_counts_as_that_of_the_first_look_unless_its_id_differs(then: str, now: str) -> None:
+    assert start_offset("latest", SeenLog(30, 100, then), now) == 100
+
+
+@pytest.mark.parametrize("begins_at", ["earliest", "latest"])
 def test_an_empty_partition_of_the_first_look_is_copied_whole(begins_at: BeginsAt) -> None:
     assert start_offset(begins_at, SeenLog(0, 0)) == 0

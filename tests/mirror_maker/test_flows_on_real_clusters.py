@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
+from confluent_kafka import Producer
 
 from ha_core.mirror_client import MirrorClient
 from stack.clients import java_mirror_client
@@ -190,8 +191,9 @@ def test_a_topic_that_others_wrote_is_left_alone(running: FlowProcess, east: str
 
 
 def test_from_now_on_copies_what_is_written_after_the_first_start(east: str, west: str, tmp_path: Path) -> None:
-    create_topic(east, "now.old", 1)
-    produce(east, "now.old", [b"before"])
+    for topic in ("now.old", "now.again"):
+        create_topic(east, topic, 1)
+        produce(east, topic, [b"before"])
     properties = {
         "east->west.enabled": "true",
         "east->west.topics": "now.*",
@@ -201,15 +203,48 @@ def test_from_now_on_copies_what_is_written_after_the_first_start(east: str, wes
     }
     file = write_flows(tmp_path, {"east": east, "west": west}, properties, "now")
     with flows(file) as process:
-        until(lambda: count(west, "east-now.old") > 0, why=process.text)
+        until(lambda: count(west, "east-now.old") > 0 and count(west, "east-now.again") > 0, why=process.text)
         process.kill()
     produce(east, "now.old", [b"while no worker ran"])
     create_topic(east, "now.new", 1)
     produce(east, "now.new", [b"of a topic that is new"])
+    delete_topic(east, "now.again")
+    create_topic(east, "now.again", 1)
+    produce(east, "now.again", [b"of a topic that was created again", b"beside it"])
     with flows(file) as process:
         until(lambda: len(records(west, "east-now.old")) > 0 and count(west, "east-now.new") > 1, why=process.text)
         assert [record.value for record in records(west, "east-now.old")] == [b"while no worker ran"]
         assert records(west, "east-now.new") == records(east, "now.new")
+        until(lambda: len(records(west, "east-now.again")) == 2, why=process.text)
+        assert records(west, "east-now.again") == records(east, "now.again")
+
+
+@pytest.mark.parametrize(("level", "values"), [("", [b"kept"]), ("read_uncommitted", [b"aborted", b"kept", b"open"])])
+def test_a_flow_copies_the_records_of_its_isolation_level(
+    east: str, west: str, tmp_path: Path, level: str, values: list[bytes]
+) -> None:
+    topic = f"isolated.{level or 'default'}"
+    create_topic(east, topic, 1)
+    for value in (b"aborted", b"kept", b"open"):
+        producer = Producer({"bootstrap.servers": east, "transactional.id": f"{topic}-{value.decode()}"})
+        producer.init_transactions(30)
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        assert producer.flush(30) == 0
+        if value == b"aborted":
+            producer.abort_transaction(30)
+        elif value == b"kept":
+            producer.commit_transaction(30)
+    properties = {
+        "east->west.enabled": "true",
+        "east->west.topics": topic,
+        "replication.policy.separator": "-",
+        "emit.heartbeats.enabled": "false",
+        **({"east.consumer.isolation.level": level} if level else {}),
+    }
+    with flows(write_flows(tmp_path, {"east": east, "west": west}, properties)) as process:
+        until(lambda: count(west, f"east-{topic}") > len(values), why=process.text)
+        assert [record.value for record in records(west, f"east-{topic}")] == values
 
 
 def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:
