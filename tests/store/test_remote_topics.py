@@ -1,0 +1,153 @@
+"""The remote topics of flows: added and removed by workers, in portions, as revisions that gateways follow."""
+
+import pytest
+
+from ha_core.model import RemoteTopics, UnreadableDocumentError
+from ha_core.model.remote_topics import MAX_IN_PORTION
+from ha_core.store import remote_topics
+from ha_core.store.errors import TooManyRemoteTopicsError
+from ha_core.store.remote_topics import FlowTopics, with_topics, without_topics
+
+from .sessions import Session
+
+TARGET, FLOW = "4L6g3nShT-eMCtK--X86sw", "A->B"
+ORDERS = {"A.orders": "orders"}
+
+
+def flow_topics(
+    topics: dict[str, str], flow: str = FLOW, target: str = TARGET, source: str | None = None
+) -> FlowTopics:
+    return FlowTopics(target, flow, topics, source)
+
+
+def many(count: int) -> dict[str, str]:
+    return {f"A.t-{number:05d}": f"t-{number:05d}" for number in range(count)}
+
+
+def portion(number: int, topics: dict[str, str]) -> RemoteTopics:
+    return RemoteTopics.of(TARGET, FLOW, number, topics)
+
+
+def test_a_flows_topics_are_written_as_a_revision_that_gateways_follow(session: Session, other: Session) -> None:
+    # When
+    revision = session.store.write_remote_topics(flow_topics(ORDERS, source_id="source-id"))
+    # Then
+    view = other.store.load()
+    (document,) = view.remote_topics.values()
+    assert view.revision == revision
+    assert (document.flow, document.target_id, document.source_id) == (FLOW, TARGET, "source-id")
+    assert document.topics == ORDERS
+
+
+def test_topics_that_another_worker_has_added_stay(session: Session, other: Session) -> None:
+    session.store.write_remote_topics(flow_topics(ORDERS))
+
+    other.store.write_remote_topics(flow_topics({"A.bills": "bills"}))
+
+    assert session.store.remote_topics(TARGET, FLOW) == {"A.bills": "bills", "A.orders": "orders"}
+
+
+def test_flows_of_other_names_and_into_other_clusters_are_kept_apart(session: Session) -> None:
+    store = session.store
+    store.write_remote_topics(flow_topics(ORDERS))
+    store.write_remote_topics(flow_topics(ORDERS, flow="A->B:0"))
+    store.write_remote_topics(flow_topics(ORDERS, target="other"))
+
+    store.remove_remote_topics(TARGET, FLOW)
+
+    assert store.remote_topics(TARGET, FLOW) == {}
+    assert store.remote_topics(TARGET, "A->B:0") == store.remote_topics("other", FLOW) == ORDERS
+
+
+def test_a_repeated_write_makes_no_revision_and_returns_one_that_has_the_topics(session: Session) -> None:
+    written = session.store.write_remote_topics(flow_topics(ORDERS))
+
+    assert session.store.write_remote_topics(flow_topics(ORDERS)) == written
+    assert session.store.load().revision == written
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_write_survives_a_lost_reply(session: Session, made: bool) -> None:
+    session.lose_next_reply(made)
+
+    session.store.write_remote_topics(flow_topics(ORDERS))
+
+    assert session.losses_left() == 0
+    assert session.store.remote_topics(TARGET, FLOW) == ORDERS
+
+
+def test_single_topics_and_whole_flows_are_removed(session: Session) -> None:
+    store = session.store
+    store.write_remote_topics(flow_topics({**ORDERS, "A.bills": "bills"}))
+
+    store.remove_remote_topics(TARGET, FLOW, ["A.orders", "A.never"])
+    assert store.remote_topics(TARGET, FLOW) == {"A.bills": "bills"}
+
+    revision = store.remove_remote_topics(TARGET, FLOW)
+    assert store.load().remote_topics == {}
+    assert store.remove_remote_topics(TARGET, FLOW) == revision
+
+
+def test_thousands_of_topics_are_written_in_portions_and_several_revisions(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(remote_topics, "BATCH_BYTES", 5_000)
+
+    revision = session.store.write_remote_topics(flow_topics(many(3_000)))
+
+    view = session.store.load()
+    assert len(view.remote_topics) == 6
+    assert view.revision == revision > 1
+    assert session.store.remote_topics(TARGET, FLOW) == many(3_000)
+
+
+def test_an_unreadable_portion_stops_the_worker_and_names_the_way_out(session: Session) -> None:
+    session.store.write_remote_topics(flow_topics(ORDERS))
+    (path,) = session.store._portions_of(TARGET, FLOW)
+    session.plant(path, b"{broken")
+
+    with pytest.raises(UnreadableDocumentError, match="clients can write to the flow's remote topics"):
+        session.store.write_remote_topics(flow_topics({"A.bills": "bills"}))
+
+
+def test_a_new_topic_changes_one_portion_only() -> None:
+    stored = [portion(0, many(MAX_IN_PORTION)), portion(1, ORDERS)]
+
+    (changed,) = with_topics(stored, flow_topics({"A.bills": "bills"}))
+
+    assert changed == portion(1, {"A.bills": "bills", **ORDERS})
+
+
+def test_a_new_topic_takes_the_room_of_a_removed_one() -> None:
+    few = dict(list(many(MAX_IN_PORTION).items())[1:])
+
+    (changed,) = with_topics([portion(1, ORDERS), portion(0, few)], flow_topics({"A.bills": "bills"}))
+
+    assert changed == portion(0, {**few, "A.bills": "bills"})
+
+
+def test_a_changed_fact_of_the_flow_changes_all_its_portions() -> None:
+    stored = [portion(0, many(MAX_IN_PORTION)), portion(1, ORDERS)]
+
+    changed = with_topics(stored, FlowTopics(TARGET, FLOW, {}, "source-id", readers_of_source=False))
+
+    assert [(each.portion, each.source_id, each.readers_of_source) for each in changed] == [
+        (0, "source-id", False),
+        (1, "source-id", False),
+    ]
+
+
+def test_a_flow_of_too_many_topics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remote_topics, "MAX_REMOTE_TOPICS", 2)
+    assert with_topics([portion(0, ORDERS)], flow_topics({"A.bills": "bills", **ORDERS}))
+
+    with pytest.raises(TooManyRemoteTopicsError, match=r"flow A->B would write 3 topics, and gateways .* 2 at most"):
+        with_topics([portion(0, ORDERS)], flow_topics({"A.bills": "bills", "A.more": "more"}))
+
+
+def test_an_emptied_portion_has_to_go() -> None:
+    stored = [portion(0, ORDERS), portion(1, {"A.bills": "bills"})]
+
+    assert without_topics(stored, ["A.bills"]) == [portion(1, {})]
+    assert without_topics(stored, None) == [portion(0, {}), portion(1, {})]
+    assert without_topics(stored, ["A.never"]) == []
