@@ -112,7 +112,6 @@ def with_topics(stored: Iterable[RemoteTopics], written: FlowTopics) -> list[Rem
     :param stored: all documents of the flow.
     :raises TooManyRemoteTopicsError: they would have more than `MAX_REMOTE_TOPICS`.
     """
-    facts = {"source_id": written.source_id, "readers_of_source": written.readers_of_source}
     before = {document.portion: document for document in sorted(stored, key=lambda document: document.portion)}
     topics = {portion: dict(document.topics) for portion, document in before.items()}
     home = {remote: its for its in topics.values() for remote in its}
@@ -128,10 +127,11 @@ def with_topics(stored: Iterable[RemoteTopics], written: FlowTopics) -> list[Rem
             its[left[0]] = left[1]
             left = next(new, None)
         portion += 1
+    source_id, readers = written.source_id, written.readers_of_source
     wanted = (
-        before[portion].changed(topics=its, **facts)
+        before[portion].changed(topics=its, source_id=source_id, readers_of_source=readers)
         if portion in before
-        else RemoteTopics.of(written.target_id, written.flow, portion, its, **facts)
+        else RemoteTopics.of(written.target_id, written.flow, portion, its, source_id, readers)
         for portion, its in topics.items()
     )
     return [document for document in wanted if document != before.get(document.portion)]

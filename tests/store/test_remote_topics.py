@@ -15,9 +15,9 @@ ORDERS = {"A.orders": "orders"}
 
 
 def flow_topics(
-    topics: dict[str, str], flow: str = FLOW, target: str = TARGET, source: str | None = None
+    topics: dict[str, str], flow: str = FLOW, target: str = TARGET, source_id: str | None = None
 ) -> FlowTopics:
-    return FlowTopics(target, flow, topics, source)
+    return FlowTopics(target, flow, topics, source_id)
 
 
 def many(count: int) -> dict[str, str]:
