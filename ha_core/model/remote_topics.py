@@ -37,7 +37,7 @@ class RemoteTopics(Document):
     readers_of_source: bool = True
     """Whether users that may read the source topic may read its copy (`sync.topic.acls.enabled`)."""
     topics: dict[str, str] = {}
-    """Remote topic → its name in the source."""
+    """Remote topic → its name in the source; "": a topic of the flow's own, as its checkpoints."""
 
     @classmethod
     def key_of(cls, target_id: str, flow: str, portion: int) -> str:
