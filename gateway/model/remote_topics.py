@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from ha_core.model import RemoteTopics, View
+from ha_core.model import RemoteTopicPortion, View
 from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
 from ha_core.plan.access.rights import EVERYTHING, Verdicts, bit_of, granted
 from ha_core.plan.routing.bounded_cache import CacheBudget
@@ -23,7 +23,7 @@ MAX_HOPS = 16
 class KnownRemoteTopic(NamedTuple):
     """:ivar document: the flow's facts."""
 
-    document: RemoteTopics
+    document: RemoteTopicPortion
     source: str
     """Its name one hop upstream; "": it has no source."""
 
@@ -33,7 +33,7 @@ class RemoteTopicIndex:
 
     __slots__ = ("_by_cluster", "_by_name")
 
-    def __init__(self, documents: Iterable[RemoteTopics] = ()) -> None:
+    def __init__(self, documents: Iterable[RemoteTopicPortion] = ()) -> None:
         self._by_cluster: dict[str, dict[str, KnownRemoteTopic]] = {}
         self._by_name: dict[str, KnownRemoteTopic] = {}
         for document in sorted(documents, key=lambda document: document.key):
@@ -114,7 +114,7 @@ class RemoteVerdicts(Verdicts):
         if remote is None or not remote.source or not remote.document.readers_of_source or not hops:
             return allowed, denied
         source, source_id = remote.source, remote.document.source_id
-        upstream = None if source_id is None else self._index.find(source_id, source)
+        upstream = self._index.find(source_id, source) if source_id else None
         more, less = self._masks(base, source, upstream, hops - 1)
         reading = granted(more, less)
         if reading & bit_of(AclOperation.READ):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Self
+from typing import NamedTuple, Self
 
 from pydantic import Field
 
@@ -14,8 +14,24 @@ MAX_REMOTE_TOPICS = 100_000
 """Remote topics of one flow. Each gateway has all of them in memory."""
 
 
-class RemoteTopics(Document):
-    """`/remote_topics/{target cluster id}:{flow}:{portion}`: a portion of the topics that a flow writes.
+class FlowId(NamedTuple):
+    """A flow, whatever file names it: two files may give one pair of aliases to different clusters.
+
+    :ivar name: `SOURCE->TARGET`, by the aliases of the configuration. They are no names of registered clusters.
+    :ivar source_id: cluster id of the source, as its brokers tell it; "": they tell none.
+    :ivar target_id: cluster id of the target.
+    """
+
+    name: str
+    source_id: str
+    target_id: str
+
+    def __str__(self) -> str:
+        return f"{self.name}@{self.source_id}>{self.target_id}"
+
+
+class RemoteTopicPortion(Document):
+    """`/remote_topics/{flow}@{source id}>{target id}:{portion}`: a portion of the topics that a flow writes.
 
     A flow's worker writes it before it creates or writes a topic. The topic stays a remote topic until the worker, or
     an operator, ends the flow's claim: a copy that the flow has stopped to copy must not be written either.
@@ -28,11 +44,10 @@ class RemoteTopics(Document):
 
     key: str
     flow: str
-    """`SOURCE->TARGET`, by the aliases of the configuration. They are no names of registered clusters."""
+    """Its name, of `FlowId`."""
+    source_id: str = ""
     target_id: str = Field(min_length=1)
-    """Cluster id of the target, as its brokers tell it. The target need not be registered."""
-    source_id: str | None = None
-    """Cluster id of the source; None: its brokers have not told it yet."""
+    """The target need not be a registered cluster."""
     portion: int = Field(ge=0)
     readers_of_source: bool = True
     """Whether users that may read the source topic may read its copy (`sync.topic.acls.enabled`)."""
@@ -40,30 +55,18 @@ class RemoteTopics(Document):
     """Remote topic → its name in the source; "": a topic of the flow's own, as its checkpoints."""
 
     @classmethod
-    def key_of(cls, target_id: str, flow: str, portion: int) -> str:
-        return f"{target_id}:{flow}:{portion}"
-
-    @classmethod
-    def written_by(cls, target_id: str, flow: str, key: str) -> bool:
-        """Whether the document of this key is a portion of the flow. Needs no readable document."""
-        return key.rpartition(":")[0] == f"{target_id}:{flow}"
-
-    @classmethod
-    def of(
-        cls,
-        target_id: str,
-        flow: str,
-        portion: int,
-        topics: dict[str, str],
-        source_id: str | None = None,
-        readers_of_source: bool = True,
-    ) -> Self:
+    def of(cls, flow: FlowId, portion: int, topics: dict[str, str], readers_of_source: bool = True) -> Self:
         return cls(
-            key=cls.key_of(target_id, flow, portion),
-            flow=flow,
-            target_id=target_id,
-            source_id=source_id,
+            key=f"{flow}:{portion}",
+            flow=flow.name,
+            source_id=flow.source_id,
+            target_id=flow.target_id,
             portion=portion,
             readers_of_source=readers_of_source,
             topics=topics,
         )
+
+    @classmethod
+    def is_of(cls, flow: FlowId, key: str) -> bool:
+        """Whether the document of this key is a portion of the flow. Needs no readable document."""
+        return key.rpartition(":")[0] == str(flow)

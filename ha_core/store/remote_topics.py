@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from uuid import uuid4
 
-from ha_core.model import RemoteTopics
+from ha_core.model import FlowId, RemoteTopicPortion
 from ha_core.model.portions import portions
 from ha_core.model.remote_topics import MAX_IN_PORTION, MAX_REMOTE_TOPICS
 from ha_core.store import documents, paths
@@ -23,15 +23,10 @@ _COST = "clients can write to the flow's remote topics through gateways until it
 
 
 class FlowTopics(NamedTuple):
-    """Topics that a flow writes, and what gateways must know of the flow. `RemoteTopics` has the fields' meaning.
+    """Topics that a flow writes, and what gateways must know of it. `RemoteTopicPortion` has the fields' meaning."""
 
-    :ivar topics: remote topic → its name in the source.
-    """
-
-    target_id: str
-    flow: str
+    flow: FlowId
     topics: Mapping[str, str]
-    source_id: str | None = None
     readers_of_source: bool = True
 
 
@@ -45,9 +40,9 @@ class WrittenRemoteTopics(Commits):
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         :raises ConflictError: other workers write again and again.
         """
-        return self._change(written.target_id, written.flow, lambda stored: with_topics(stored, written))
+        return self._change(written.flow, lambda stored: with_topics(stored, written))
 
-    def remove_remote_topics(self, target_id: str, flow: str, topics: Collection[str] | None = None) -> int:
+    def remove_remote_topics(self, flow: FlowId, topics: Collection[str] | None = None) -> int:
         """Ends the flow's claim on these topics (None: on all): clients may write to them. Safe to repeat.
 
         Returns a revision: a gateway that follows it lets them write.
@@ -55,30 +50,28 @@ class WrittenRemoteTopics(Commits):
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         :raises ConflictError: other workers write again and again.
         """
-        return self._change(target_id, flow, lambda stored: without_topics(stored, topics))
+        return self._change(flow, lambda stored: without_topics(stored, topics))
 
-    def remote_topics(self, target_id: str, flow: str) -> dict[str, str]:
+    def remote_topics(self, flow: FlowId) -> dict[str, str]:
         """Remote topic → topic of the source, of the whole flow.
 
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         """
-        stored = demanded(self._tree, RemoteTopics, _COST, self._portions_of(target_id, flow))
+        stored = demanded(self._tree, RemoteTopicPortion, _COST, self._portions_of(flow))
         return {remote: topic for document in stored for remote, topic in document.topics.items()}
 
-    def _portions_of(self, target_id: str, flow: str) -> list[str]:
+    def _portions_of(self, flow: FlowId) -> list[str]:
         def its(path: str) -> bool:
-            return RemoteTopics.written_by(target_id, flow, paths.decode(path.rpartition("/")[2]))
+            return RemoteTopicPortion.is_of(flow, paths.decode(path.rpartition("/")[2]))
 
-        return list(filter(its, nodes_of(self._tree, RemoteTopics.FOLDER)))
+        return list(filter(its, nodes_of(self._tree, RemoteTopicPortion.FOLDER)))
 
-    def _change(
-        self, target_id: str, flow: str, changed: Callable[[Sequence[RemoteTopics]], list[RemoteTopics]]
-    ) -> int:
+    def _change(self, flow: FlowId, changed: Callable[[Sequence[RemoteTopicPortion]], list[RemoteTopicPortion]]) -> int:
         for conflicts in range(1, MAX_CONFLICTS + 1):
-            wanted = self._portions_of(target_id, flow)
+            wanted = self._portions_of(flow)
             # The versions first: a document that changes before it is read fails its check.
             versions = {path: node.version for path, node in existing(self._tree, wanted)}
-            stored = demanded(self._tree, RemoteTopics, _COST, wanted)
+            stored = demanded(self._tree, RemoteTopicPortion, _COST, wanted)
             try:
                 return self._commit_each(changed(stored), versions)
             except ConflictError:
@@ -86,7 +79,7 @@ class WrittenRemoteTopics(Commits):
                     raise
         raise AssertionError("unreachable")
 
-    def _commit_each(self, changed: Iterable[RemoteTopics], versions: Mapping[str, int]) -> int:
+    def _commit_each(self, changed: Iterable[RemoteTopicPortion], versions: Mapping[str, int]) -> int:
         """In several revisions, if the documents do not fit in one: each topic is in one document, and the state
         between two revisions is that of an earlier write."""
         self._tree.sync()
@@ -104,7 +97,7 @@ class WrittenRemoteTopics(Commits):
         return revision
 
 
-def with_topics(stored: Iterable[RemoteTopics], written: FlowTopics) -> list[RemoteTopics]:
+def with_topics(stored: Iterable[RemoteTopicPortion], written: FlowTopics) -> list[RemoteTopicPortion]:
     """The documents that have to change, so that they have these topics and the flow's present facts.
 
     A topic stays in its document, and new ones fill up what is there: few documents change.
@@ -119,7 +112,7 @@ def with_topics(stored: Iterable[RemoteTopics], written: FlowTopics) -> list[Rem
     for remote, its in home.items():
         its[remote] = written.topics.get(remote, its[remote])
     if (total := len(home.keys() | written.topics.keys())) > MAX_REMOTE_TOPICS:
-        raise TooManyRemoteTopicsError(written.flow, total, MAX_REMOTE_TOPICS)
+        raise TooManyRemoteTopicsError(written.flow.name, total, MAX_REMOTE_TOPICS)
     portion, left = 0, next(new, None)
     while left is not None:
         its = topics.setdefault(portion, {})
@@ -127,17 +120,16 @@ def with_topics(stored: Iterable[RemoteTopics], written: FlowTopics) -> list[Rem
             its[left[0]] = left[1]
             left = next(new, None)
         portion += 1
-    source_id, readers = written.source_id, written.readers_of_source
     wanted = (
-        before[portion].changed(topics=its, source_id=source_id, readers_of_source=readers)
+        before[portion].changed(topics=its, readers_of_source=written.readers_of_source)
         if portion in before
-        else RemoteTopics.of(written.target_id, written.flow, portion, its, source_id, readers)
+        else RemoteTopicPortion.of(written.flow, portion, its, written.readers_of_source)
         for portion, its in topics.items()
     )
     return [document for document in wanted if document != before.get(document.portion)]
 
 
-def without_topics(stored: Iterable[RemoteTopics], topics: Collection[str] | None) -> list[RemoteTopics]:
+def without_topics(stored: Iterable[RemoteTopicPortion], topics: Collection[str] | None) -> list[RemoteTopicPortion]:
     """The documents that have to change, so that they do not have these topics (None: any); an empty one has to go."""
     gone = None if topics is None else frozenset(topics)
     changed = (

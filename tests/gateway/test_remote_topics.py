@@ -3,15 +3,15 @@
 from collections.abc import Iterable
 
 from gateway.model.remote_topics import READING, KnownRemoteTopic, RemoteTopicIndex, RemoteVerdicts, led_to
-from ha_core.model import Extent, RemoteTopics, Topic, View
+from ha_core.model import Extent, FlowId, RemoteTopicPortion, Topic, View
 from ha_core.model.access import AccessRule, AclOperation, ResourceType, User, access_rule
 from ha_core.plan.access.rights import EVERYTHING, Rights, Verdicts
 
 EAST, WEST, NORTH = "east-id", "west-id", "north-id"
-INTO_WEST = RemoteTopics.of(
-    WEST, "A->B", 0, {"A.orders": "orders", "A.checkpoints.internal": "", "bills": "bills"}, EAST
+INTO_WEST = RemoteTopicPortion.of(
+    FlowId("A->B", EAST, WEST), 0, {"A.orders": "orders", "A.checkpoints.internal": "", "bills": "bills"}
 )
-INTO_NORTH = RemoteTopics.of(NORTH, "B->C", 0, {"B.A.orders": "A.orders"}, WEST)
+INTO_NORTH = RemoteTopicPortion.of(FlowId("B->C", WEST, NORTH), 0, {"B.A.orders": "A.orders"})
 TOPIC = ResourceType.TOPIC
 READ, WRITE, DESCRIBE, DELETE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.DELETE
 
@@ -27,7 +27,9 @@ def rule(name: str, operation: str, effect: str = "allow", pattern: str = "liter
     return access_rule({**said, "effect": effect, "pattern": pattern})
 
 
-def verdicts(base: Verdicts | None, *places: str, documents: Iterable[RemoteTopics] = (INTO_WEST,)) -> RemoteVerdicts:
+def verdicts(
+    base: Verdicts | None, *places: str, documents: Iterable[RemoteTopicPortion] = (INTO_WEST,)
+) -> RemoteVerdicts:
     return RemoteVerdicts(base, RemoteTopicIndex(documents), lambda _: places)
 
 
@@ -122,8 +124,8 @@ def test_rights_follow_a_topic_over_several_hops() -> None:
 
 def test_flows_in_a_circle_of_equal_names_are_judged() -> None:
     circle = [
-        RemoteTopics.of(EAST, "B->A", 0, {"bills": "bills"}, WEST),
-        RemoteTopics.of(WEST, "A->B", 0, {"bills": "bills"}, EAST),
+        RemoteTopicPortion.of(FlowId("B->A", WEST, EAST), 0, {"bills": "bills"}),
+        RemoteTopicPortion.of(FlowId("A->B", EAST, WEST), 0, {"bills": "bills"}),
     ]
 
     assert verdicts(rules(("bills", "read", "allow")), EAST, documents=circle).allows(READ, TOPIC, "bills")

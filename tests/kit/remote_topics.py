@@ -7,6 +7,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient
 
 from bench.mirror_maker import MirrorMakerSettings, mirror_maker
+from ha_core.model import FlowId
 from ha_core.store.remote_topics import FlowTopics
 from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
@@ -18,6 +19,7 @@ from tests.kit.waiting import until
 ALIAS = "A"
 """Alias of east in the file of MirrorMaker 2."""
 FLOW = "A->west"
+"""Its name in that file."""
 
 
 def cluster_id(stack: Stack, cluster: str) -> str:
@@ -25,6 +27,10 @@ def cluster_id(stack: Stack, cluster: str) -> str:
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 0})
     told: str = admin.describe_cluster().result(30).cluster_id
     return told
+
+
+def key_of(stack: Stack, flow: str = FLOW) -> FlowId:
+    return FlowId(flow, cluster_id(stack, "east"), cluster_id(stack, "west"))
 
 
 @contextmanager
@@ -39,15 +45,14 @@ def state(stack: Stack) -> Iterator[Store]:
 def announce(stack: Stack, topics: Mapping[str, str], *gateways: OwnGateway, flow: str = FLOW) -> None:
     """As a flow's worker does before it copies: returns when the gateways keep clients from writing."""
     with state(stack) as store:
-        written = FlowTopics(cluster_id(stack, "west"), flow, topics, cluster_id(stack, "east"))
-        revision = store.write_remote_topics(written)
+        revision = store.write_remote_topics(FlowTopics(key_of(stack, flow), topics))
         until(lambda: _followed(store, revision, gateways), "the gateways follow the flow's topics")
 
 
 def withdraw(stack: Stack, *gateways: OwnGateway, flow: str = FLOW) -> None:
     """Ends the flow's claim on all its topics."""
     with state(stack) as store:
-        revision = store.remove_remote_topics(cluster_id(stack, "west"), flow)
+        revision = store.remove_remote_topics(key_of(stack, flow))
         until(lambda: _followed(store, revision, gateways), "the gateways follow the end of the flow")
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ha_core.model import RemoteTopics, UnreadableDocumentError
+from ha_core.model import FlowId, RemoteTopicPortion, UnreadableDocumentError
 from ha_core.model.remote_topics import MAX_IN_PORTION
 from ha_core.store import remote_topics
 from ha_core.store.errors import TooManyRemoteTopicsError
@@ -10,32 +10,30 @@ from ha_core.store.remote_topics import FlowTopics, with_topics, without_topics
 
 from .sessions import Session
 
-TARGET, FLOW = "4L6g3nShT-eMCtK--X86sw", "A->B"
+FLOW = FlowId("A->B", "source-id", "4L6g3nShT-eMCtK--X86sw")
 ORDERS = {"A.orders": "orders"}
 
 
-def flow_topics(
-    topics: dict[str, str], flow: str = FLOW, target: str = TARGET, source_id: str | None = None
-) -> FlowTopics:
-    return FlowTopics(target, flow, topics, source_id)
+def flow_topics(topics: dict[str, str], flow: FlowId = FLOW) -> FlowTopics:
+    return FlowTopics(flow, topics)
 
 
 def many(count: int) -> dict[str, str]:
     return {f"A.t-{number:05d}": f"t-{number:05d}" for number in range(count)}
 
 
-def portion(number: int, topics: dict[str, str]) -> RemoteTopics:
-    return RemoteTopics.of(TARGET, FLOW, number, topics)
+def portion(number: int, topics: dict[str, str]) -> RemoteTopicPortion:
+    return RemoteTopicPortion.of(FLOW, number, topics)
 
 
 def test_a_flows_topics_are_written_as_a_revision_that_gateways_follow(session: Session, other: Session) -> None:
     # When
-    revision = session.store.write_remote_topics(flow_topics(ORDERS, source_id="source-id"))
+    revision = session.store.write_remote_topics(flow_topics(ORDERS))
     # Then
     view = other.store.load()
     (document,) = view.remote_topics.values()
     assert view.revision == revision
-    assert (document.flow, document.target_id, document.source_id) == (FLOW, TARGET, "source-id")
+    assert FlowId(document.flow, document.source_id, document.target_id) == FLOW
     assert document.topics == ORDERS
 
 
@@ -44,19 +42,20 @@ def test_topics_that_another_worker_has_added_stay(session: Session, other: Sess
 
     other.store.write_remote_topics(flow_topics({"A.bills": "bills"}))
 
-    assert session.store.remote_topics(TARGET, FLOW) == {"A.bills": "bills", "A.orders": "orders"}
+    assert session.store.remote_topics(FLOW) == {"A.bills": "bills", "A.orders": "orders"}
 
 
-def test_flows_of_other_names_and_into_other_clusters_are_kept_apart(session: Session) -> None:
+def test_flows_of_other_names_and_of_other_clusters_are_kept_apart(session: Session) -> None:
     store = session.store
     store.write_remote_topics(flow_topics(ORDERS))
-    store.write_remote_topics(flow_topics(ORDERS, flow="A->B:0"))
-    store.write_remote_topics(flow_topics(ORDERS, target="other"))
+    others = (FLOW._replace(name="A->B:0"), FLOW._replace(source_id="other"), FLOW._replace(target_id="other"))
+    for other in others:
+        store.write_remote_topics(flow_topics(ORDERS, other))
 
-    store.remove_remote_topics(TARGET, FLOW)
+    store.remove_remote_topics(FLOW)
 
-    assert store.remote_topics(TARGET, FLOW) == {}
-    assert store.remote_topics(TARGET, "A->B:0") == store.remote_topics("other", FLOW) == ORDERS
+    assert store.remote_topics(FLOW) == {}
+    assert [store.remote_topics(other) for other in others] == [ORDERS] * 3
 
 
 def test_a_repeated_write_makes_no_revision_and_returns_one_that_has_the_topics(session: Session) -> None:
@@ -73,19 +72,19 @@ def test_a_write_survives_a_lost_reply(session: Session, made: bool) -> None:
     session.store.write_remote_topics(flow_topics(ORDERS))
 
     assert session.losses_left() == 0
-    assert session.store.remote_topics(TARGET, FLOW) == ORDERS
+    assert session.store.remote_topics(FLOW) == ORDERS
 
 
 def test_single_topics_and_whole_flows_are_removed(session: Session) -> None:
     store = session.store
     store.write_remote_topics(flow_topics({**ORDERS, "A.bills": "bills"}))
 
-    store.remove_remote_topics(TARGET, FLOW, ["A.orders", "A.never"])
-    assert store.remote_topics(TARGET, FLOW) == {"A.bills": "bills"}
+    store.remove_remote_topics(FLOW, ["A.orders", "A.never"])
+    assert store.remote_topics(FLOW) == {"A.bills": "bills"}
 
-    revision = store.remove_remote_topics(TARGET, FLOW)
+    revision = store.remove_remote_topics(FLOW)
     assert store.load().remote_topics == {}
-    assert store.remove_remote_topics(TARGET, FLOW) == revision
+    assert store.remove_remote_topics(FLOW) == revision
 
 
 def test_thousands_of_topics_are_written_in_portions_and_several_revisions(
@@ -98,12 +97,12 @@ def test_thousands_of_topics_are_written_in_portions_and_several_revisions(
     view = session.store.load()
     assert len(view.remote_topics) == 6
     assert view.revision == revision > 1
-    assert session.store.remote_topics(TARGET, FLOW) == many(3_000)
+    assert session.store.remote_topics(FLOW) == many(3_000)
 
 
 def test_an_unreadable_portion_stops_the_worker_and_names_the_way_out(session: Session) -> None:
     session.store.write_remote_topics(flow_topics(ORDERS))
-    (path,) = session.store._portions_of(TARGET, FLOW)
+    (path,) = session.store._portions_of(FLOW)
     session.plant(path, b"{broken")
 
     with pytest.raises(UnreadableDocumentError, match="clients can write to the flow's remote topics"):
@@ -129,12 +128,9 @@ def test_a_new_topic_takes_the_room_of_a_removed_one() -> None:
 def test_a_changed_fact_of_the_flow_changes_all_its_portions() -> None:
     stored = [portion(0, many(MAX_IN_PORTION)), portion(1, ORDERS)]
 
-    changed = with_topics(stored, FlowTopics(TARGET, FLOW, {}, "source-id", readers_of_source=False))
+    changed = with_topics(stored, FlowTopics(FLOW, {}, readers_of_source=False))
 
-    assert [(each.portion, each.source_id, each.readers_of_source) for each in changed] == [
-        (0, "source-id", False),
-        (1, "source-id", False),
-    ]
+    assert [(each.portion, each.readers_of_source) for each in changed] == [(0, False), (1, False)]
 
 
 def test_a_flow_of_too_many_topics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

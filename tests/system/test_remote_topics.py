@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.long("gateway/model/remote_topics.p
 LOCAL, REMOTE = "orders", "A.orders"
 BOTH = r"^(A\.)?orders$"
 RECORDS = 40
-"""Of each topic."""
+"""Records of each topic at first."""
 USERS, PASSWORD = ("western", "alice", "bob"), "not a secret"
 DENIED = KafkaError.TOPIC_AUTHORIZATION_FAILED
 

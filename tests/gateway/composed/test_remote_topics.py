@@ -9,7 +9,7 @@ from gateway.composed.handlers import Context, compose
 from gateway.model.remote_topics import READING, RemoteTopicIndex
 from gateway.model.rights import Denied
 from gateway.model.topology import Topology
-from ha_core.model import RemoteTopics, UserBindings
+from ha_core.model import FlowId, RemoteTopicPortion, UserBindings
 from ha_core.model.access import AccessRule
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.described_clusters import ask, cluster, everything
@@ -18,7 +18,7 @@ from tests.gateway.composed.ruled_clients import allow, ruled
 
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 REMOTE = "A.orders"
-FLOW = RemoteTopics.of("west-id", "A->B", 0, {REMOTE: "orders", "A.new": "new"}, "east-id")
+FLOW = RemoteTopicPortion.of(FlowId("A->B", "east-id", "west-id"), 0, {REMOTE: "orders", "A.new": "new"})
 WHY = f"{REMOTE} is a remote topic: only flow A->B writes it, and its source is orders."
 TOPIC, CONFIGS_OF_TOPIC = 2, {"resource_type": 2, "resource_name": REMOTE, "configs": []}
 

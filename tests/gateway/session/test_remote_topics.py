@@ -10,7 +10,7 @@ from gateway.model.topology import ClusterTopology, Topology
 from gateway.session.commands import AuditDenial, Cause
 from gateway.session.lifecycle import Leaving, Over
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import RemoteTopics, View
+from ha_core.model import FlowId, RemoteTopicPortion, View
 from ha_core.model.access import AccessRule, access_rule
 from ha_core.plan.access.rights import Rights
 from ha_core.wire import ErrorCode
@@ -20,12 +20,12 @@ from tests.gateway.session.messages import FETCH, LARGE, PRODUCE, fetch, fetched
 from tests.gateway.session.talk import APIS, CLUSTERS, EAST, WEST, Talk, snapshot
 
 TOPICS = {"A.orders": {0: 1}, "orders": {0: 1}, "other": {0: 1}}
-FLOW = RemoteTopics.of("east-id", "A->B", 0, {"A.orders": "orders"})
+FLOW = RemoteTopicPortion.of(FlowId("A->B", "north-id", "east-id"), 0, {"A.orders": "orders"})
 WHY = "A.orders is a remote topic: only flow A->B writes it, and its source is orders."
 DENIED = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 
 
-def copied(*documents: RemoteTopics, revision: int = 1, rules: tuple[AccessRule, ...] | None = None) -> Snapshot:
+def copied(*documents: RemoteTopicPortion, revision: int = 1, rules: tuple[AccessRule, ...] | None = None) -> Snapshot:
     """East and west have these topics each, and tell their ids."""
     found = Topology(
         {
