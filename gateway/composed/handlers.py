@@ -1,13 +1,14 @@
 """Handlers of composed answers, the state that they decide on, and the virtual nodes that they need."""
 
-from collections.abc import Callable, Container, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Container, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from gateway.composed.ask import Ask, Message
 from gateway.composed.coordinator_release import CoordinatorRelease
 from gateway.model.copies import Copies
 from gateway.model.handler_registry import declare
+from gateway.model.remote_topics import NO_REMOTE_TOPICS, RemoteTopicIndex, RemoteVerdicts, led_to
 from gateway.model.rights import Denied, Gate
 from gateway.model.topology import Topology
 from ha_core.model import ANONYMOUS, Identity, Topic, View
@@ -15,6 +16,7 @@ from ha_core.model.access import CLUSTER_NAME, AccessRule, AclOperation, Resourc
 from ha_core.model.quota import QuotaEntity, QuotaKind
 from ha_core.plan.access.quotas import Quotas
 from ha_core.plan.access.rights import Rights, Verdicts
+from ha_core.plan.routing.resolve import cluster_for_topic
 from ha_core.wire.apis import APIS
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.limits import DEFAULT_LIMITS, WireLimits
@@ -163,7 +165,9 @@ class Context:
     rights: Rights | None = None
     """Rights of users; None: each client may do everything."""
     verdicts: Verdicts | None = None
-    """Rights of this client."""
+    """Rights of this client by the rules; None: everything."""
+    remote_topics: RemoteTopicIndex = NO_REMOTE_TOPICS
+    """Topics that only flows write."""
     quotas: Quotas | None = None
     """Quotas of clients; None: unlimited."""
     users: Container[str] = ()
@@ -180,13 +184,32 @@ class Context:
     def allows(self, operation: AclOperation, resource: ResourceType, name: str = CLUSTER_NAME) -> bool:
         return self.verdicts is None or self.verdicts.allows(operation, resource, name)
 
+    def objection(self, operation: AclOperation, topic: str) -> str:
+        """Why the client may not change the topic, though it may change topics of the cluster; "": it may."""
+        may = self.allows(operation, ResourceType.CLUSTER)
+        return "" if self.verdicts is None else self.verdicts.objection(operation, ResourceType.TOPIC, topic, may)
+
 
 def compose(context: Context, api_key: int, version: int, request: Message) -> Handler:
     """The handler for a request. For a client with limited rights, the request is reduced to its allowed part, and the
     answer to its visible part."""
-    if context.verdicts is None:
+    verdicts = _verdicts(context)
+    if verdicts is None:
         return HANDLERS[api_key](context, version, request)
-    return _guarded(context, context.verdicts, api_key, version, request)
+    return _guarded(replace(context, verdicts=verdicts), verdicts, api_key, version, request)
+
+
+def _verdicts(context: Context) -> Verdicts | None:
+    """Rights of the client, as its requests meet remote topics; None: everything."""
+    view, topology = context.view, context.topology
+    if not any(context.remote_topics.concerns(topology.cluster_id(cluster)) for cluster in view.clusters):
+        return context.verdicts
+
+    def places(name: str) -> Iterator[str]:
+        cluster = cluster_for_topic(view, context.identity, name, topology.existing).cluster
+        return map(topology.cluster_id, led_to(view, name, cluster))
+
+    return RemoteVerdicts(context.verdicts, context.remote_topics, places)
 
 
 def _guarded(context: Context, verdicts: Verdicts, api_key: int, version: int, request: Message) -> Handler:

@@ -126,6 +126,8 @@ def _named_topics(context: Context, request: Message, names: list[str]) -> _Choo
 
 def _may_create(context: Context, name: str) -> bool:
     create = AclOperation.CREATE
+    if context.objection(create, name):
+        return False
     return context.allows(create, ResourceType.CLUSTER) or context.allows(create, ResourceType.TOPIC, name)
 
 

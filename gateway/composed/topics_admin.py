@@ -119,6 +119,9 @@ def _shown(context: Context, created: Message) -> Message:
 def delete_topics(context: Context, version: int, request: Message) -> Handler:
     def choose(topic: Message) -> _ClusterTopic | _Refused:
         name = topic["name"]
+        if why := context.objection(AclOperation.DELETE, name):
+            context.deny([Denied("DELETE", "TOPIC", name, why)])
+            return _Refused(DENIED["TOPIC"][0], why)
         if not _may_delete(context, name):
             return _undeleted(context, name)
         document = lookups.document(context, name)

@@ -26,11 +26,18 @@ class Denied(NamedTuple):
     operation: Operation
     resource: Resource
     name: str
+    why: str = ""
+    """The reason, where the rules would allow it."""
 
 
 def allows(verdicts: Verdicts, operation: Operation, resource: Resource, name: str = CLUSTER_NAME) -> bool:
     """Checks a right by the names used in the rows."""
     return verdicts.allows(AclOperation[operation], ResourceType[resource], name)
+
+
+def objection(verdicts: Verdicts, operation: Operation, resource: Resource, name: str, anyway: bool = False) -> str:
+    """As `Verdicts.objection`, by the names used in the rows."""
+    return verdicts.objection(AclOperation[operation], ResourceType[resource], name, anyway)
 
 
 def missing(verdicts: Verdicts, needs: Iterable[RequiredRight], request: Mapping[str, Any]) -> Denied | None:
@@ -93,29 +100,32 @@ class Gate:
     # -- the request ----------------------------------------------------------------------------------------------
 
     def _take_out(self, each: Each) -> None:
-        elements = self.request[each.request_list]
-        if not elements or (each.on_cluster and allows(self._verdicts, each.on_cluster, "CLUSTER")):
+        elements, verdicts = self.request[each.request_list], self._verdicts
+        if not elements:
             return
+        of_cluster = each.on_cluster is not None and allows(verdicts, each.on_cluster, "CLUSTER")
         times: Counter[str] = Counter(_name(one, each) for one in elements) if each.unique else Counter()
         left, out = [], []
+        code, words = DENIED[each.resource]
         for element in elements:
             name = _name(element, each)
             judged = name if each.resource != "CLUSTER" else CLUSTER_NAME
             applies = each.when is None or each.when.holds(element)
             passes = not applies or times[name] > 1
-            if passes or allows(self._verdicts, each.operation, each.resource, judged):
+            why = "" if passes else objection(verdicts, each.operation, each.resource, judged, of_cluster)
+            allowed = of_cluster or passes or allows(verdicts, each.operation, each.resource, judged)
+            if allowed and not why:
                 left.append(element)
             else:
-                out.append(element)
+                out.append((element, why or each.words or words))
                 if len(self.denied) < MAX_TOLD:
-                    self.denied.append(Denied(each.operation, each.resource, judged))
+                    self.denied.append(Denied(each.operation, each.resource, judged, why))
         if not out:
             return
         entries = self._entries.setdefault(each.answer_list or each.request_list, [])
-        code, words = DENIED[each.resource]
-        entries += _entries(out, each, code, words)
+        entries += _entries(out, each, code)
         if each.rest is not None:
-            entries += _entries(left, each, each.rest, None)
+            entries += _entries(((element, None) for element in left), each, each.rest)
             left = []
         self.request = {**self.request, each.request_list: left}
         if not left and not each.asks_for_none:
@@ -163,9 +173,10 @@ def _name(element: Any, each: Each) -> str:
     return str((element[each.field] if each.field else element) or "")
 
 
-def _entries(elements: Iterable[Any], each: Each, code: ErrorCode, words: str | None) -> Iterator[Message]:
-    error = {"error_message": words and (each.words or words)} if each.worded else {}
-    for element in elements:
+def _entries(elements: Iterable[tuple[Any, str | None]], each: Each, code: ErrorCode) -> Iterator[Message]:
+    """:param elements: with the words of the error."""
+    for element, words in elements:
+        error = {"error_message": words} if each.worded else {}
         called: Message = {each.called or each.field: _name(element, each)}
         if not each.partitions:
             echo = {field: element[field] for field in each.echo}

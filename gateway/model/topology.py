@@ -23,6 +23,8 @@ class ClusterTopology:
     """API key → (lowest, highest) version that every asked broker offers."""
     why: str = "not asked yet"
     """Why it is unreachable, for people; "" while it is reachable."""
+    cluster_id: str = ""
+    """Its id as its brokers tell it; "": not known, so no broker is known either."""
 
     @property
     def ever_reached(self) -> bool:
@@ -39,6 +41,11 @@ class Topology:
     def existing(self, topic: str) -> tuple[str, ...]:
         """Clusters that hold the topic, by name; unreachable ones count with their last known topics."""
         return tuple(sorted(name for name, cluster in self.clusters.items() if topic in cluster.topics))
+
+    def cluster_id(self, cluster: str) -> str:
+        """The id that the cluster's brokers tell; "": not known."""
+        topology = self.clusters.get(cluster)
+        return "" if topology is None else topology.cluster_id
 
     def leader(self, cluster: str, topic: str, partition: int) -> int | None:
         """Broker id of the partition's leader; None while it is unknown or there is none."""

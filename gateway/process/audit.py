@@ -41,6 +41,7 @@ class AuditLog:
                 ("operation", refusal.operation),
                 ("resource", refusal.resource),
                 ("name", refusal.name[:MAX_TEXT]),
+                *((("why", refusal.why[:MAX_TEXT]),) if refusal.why else ()),
             )
             self._note(client + target, now)
 

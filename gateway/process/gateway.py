@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from gateway.composed.handlers import Context, NodeAddress
 from gateway.config import Config, read_rules, read_settings
@@ -23,6 +23,7 @@ from gateway.follow.targets import Targets, leaderless_targets
 from gateway.model.copies import Copies
 from gateway.model.counts import Counts, api_label
 from gateway.model.nodes import NodeBook, gateway_key
+from gateway.model.remote_topics import NO_REMOTE_TOPICS, RemoteTopicIndex
 from gateway.model.rights import Denied
 from gateway.model.topology import Topology
 from gateway.process import lease as leases
@@ -95,6 +96,13 @@ _FAILED_LOGINS = (Cause.AUTHENTICATION_FAILED, Cause.RATE_LIMITED)
 
 FIRST_LOOK_S = 10.0
 """Seconds for which the start waits for clusters. One that drops every packet must not keep clients of others out."""
+
+
+class _Derived(NamedTuple):
+    """Made of a view in the follower's thread, since it takes a walk over all of it."""
+
+    fences: Fences
+    remote_topics: RemoteTopicIndex
 
 
 class Gateway:
@@ -185,6 +193,8 @@ class Gateway:
         self.following = TimeSlicedSweep[ClientConnection](self.loop, self._follows)
         self._catching_up = TimeSlicedSweep[bytes](self.loop, self.writer_epochs.catch_up)
         self._viewed_last: View | None = None
+        self._remote_topics = NO_REMOTE_TOPICS
+        """Remote topics of the last view; used in the follower's thread."""
         self.producer_ids = ProducerIds(store.allocate_producer_ids)
         self.sightings = UsageReporter(store.record_usage)
         self.members = Membership(config, store, self.sightings, self._record)
@@ -345,7 +355,10 @@ class Gateway:
         before, self._viewed_last = self._viewed_last, view
         changed = changed_topics(before, view)
         leaderless = leaderless_targets(view, self.snapshot.topology, changed)
-        self.loop.call_soon_threadsafe(self._follow, view, fences(view), changed, leaderless)
+        if before is None or view.remote_topics != before.remote_topics:
+            self._remote_topics = RemoteTopicIndex(view.remote_topics.values())
+        derived = _Derived(fences(view), self._remote_topics)
+        self.loop.call_soon_threadsafe(self._follow, view, derived, changed, leaderless)
 
     def _zookeeper(self, state: State) -> None:
         _log.info("ZooKeeper: %s", state)
@@ -354,9 +367,9 @@ class Gateway:
             self.loop.call_soon_threadsafe(self.lease.revoke)
 
     def _follow(
-        self, view: View, standing: Fences, changed: Sequence[str], leaderless: Mapping[str, Sequence[str]]
+        self, view: View, derived: _Derived, changed: Sequence[str], leaderless: Mapping[str, Sequence[str]]
     ) -> None:
-        started = clock.now()
+        started, standing = clock.now(), derived.fences
         self.upstream.apply(view.clusters)
         self._catching_up.visit_all(self.writer_epochs.follow(view, started, changed))
         if gone := self.snapshot.fences.deleted - standing.deleted:
@@ -370,6 +383,7 @@ class Gateway:
             fresh=True,
             fences=standing,
             still_read_here={},
+            remote_topics=derived.remote_topics,
         )
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
@@ -585,7 +599,8 @@ class Gateway:
             now=clock.now(),
             coordinator_release=self.members.coordinator_release,
             rights=self.snapshot.rights,
-            verdicts=connection.session.client.verdicts,
+            verdicts=connection.session.client.rules,
+            remote_topics=self.snapshot.remote_topics,
             quotas=self.snapshot.quotas,
             users=self.quotas.users,
             user=connection.named,

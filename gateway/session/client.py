@@ -1,10 +1,14 @@
 """The client of a session: its login, its rights, and the routes of its topics and groups."""
 
+from collections.abc import Iterable
+
+from gateway.model.remote_topics import RemoteVerdicts, led_to
 from gateway.session.auth_state import Anonymous, AuthState, SaslInProgress, TlsAuthenticated
 from gateway.session.client_ids import ByClientId
 from gateway.session.context import SessionContext
 from gateway.session.open_transactions import OpenTransactions
 from gateway.session.routes import Routes
+from gateway.session.snapshot import Snapshot
 from gateway.session.throttling import Throttling
 from ha_core.model import ANONYMOUS
 from ha_core.plan.access.rights import Verdicts
@@ -18,6 +22,7 @@ class SessionClient:
 
     __slots__ = (
         "_context",
+        "_remote",
         "_routes",
         "_throttling",
         "auth_state",
@@ -31,6 +36,8 @@ class SessionClient:
         shared = context.shared
         self._context, self._throttling = context, throttling
         self._routes: ByClientId[Routes] = ByClientId()
+        self._remote: tuple[Verdicts | None, Snapshot, RemoteVerdicts] | None = None
+        """Rights where a flow writes in the port's cluster, and what they were made of."""
         self.auth_state: AuthState = Anonymous(shared.authentication.anonymous)
         self.software: str | None = None
         self.client_id: str | None = None
@@ -68,10 +75,32 @@ class SessionClient:
         self._routes.clear()
 
     @property
-    def verdicts(self) -> Verdicts | None:
-        """Rights of the client; None: everything.
+    def rules(self) -> Verdicts | None:
+        """Rights of the client by the rules; None: everything.
 
         They depend on the authenticated user: a client id, which may name another one, grants nothing.
         """
         rights = self._context.snapshot.rights
         return None if rights is None else rights.of(self.auth_state.user or ANONYMOUS, self._context.address)
+
+    @property
+    def verdicts(self) -> Verdicts | None:
+        """Rights of the client in the port's cluster, where flows may write; None: everything."""
+        snapshot, cluster, rules = self._context.snapshot, self._context.port.cluster, self.rules
+        if cluster is None or not snapshot.remote_topics.concerns(snapshot.topology.cluster_id(cluster)):
+            return rules
+        known = self._remote
+        if known is None or known[0] is not rules or not _judges_alike(known[1], snapshot, cluster):
+
+            def places(name: str) -> Iterable[str]:
+                return map(snapshot.topology.cluster_id, led_to(snapshot.view, name, cluster))
+
+            known = self._remote = rules, snapshot, RemoteVerdicts(rules, snapshot.remote_topics, places)
+        return known[2]
+
+
+def _judges_alike(before: Snapshot, now: Snapshot, cluster: str) -> bool:
+    """True if both snapshots have the same remote topics at the port: a long request that was judged by one of them
+    need not be judged again."""
+    same = before.view is now.view and before.remote_topics is now.remote_topics
+    return same and before.topology.cluster_id(cluster) == now.topology.cluster_id(cluster)

@@ -93,6 +93,11 @@ class Refusal(Enum):
         {Destination.COMPOSED: ErrorCode.UNSUPPORTED_VERSION, Destination.NODE: ErrorCode.UNSUPPORTED_VERSION},
     )
     DENIED = "denied", "its user lacks the right", {Destination.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    REMOTE_TOPIC = (
+        "remote_topic",
+        "only its flow writes the topic",
+        {Destination.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
+    )
     DENIED_TRANSACTION = (
         "denied_transaction",
         "its user lacks the right to the transactional id",
@@ -127,6 +132,10 @@ class Refusal(Enum):
         if code is BEGIN_ANEW and software is not None and software.startswith(_KEEPS_ITS_ID):
             return ErrorCode.INVALID_PRODUCER_ID_MAPPING
         return code
+
+
+FOR_GOOD = (Refusal.DENIED, Refusal.REMOTE_TOPIC)
+"""The client may not write the topic. It does not send the batch again."""
 
 
 def refusal_frame(

@@ -4,17 +4,18 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
-from gateway.model.rights import MAX_TOLD, Denied, Gate, allows
+from gateway.model.rights import MAX_TOLD, Denied, Gate, allows, objection
 from gateway.session.commands import AuditDenial, BrokerLane, Cause
 from gateway.session.context import SessionContext
 from gateway.session.exchange import ask_broker, is_long
 from gateway.session.fetch.fetch_session import empty_answer, once_each
 from gateway.session.pending import Exchange, ExchangeAnswer, OffloadStep, Passed
 from gateway.session.readiness import HalfSent
-from gateway.session.refusal import Refusal, refusal_frame
+from gateway.session.refusal import FOR_GOOD, Refusal, refusal_frame
 from gateway.session.request import Message, NeedsPreparingError, Request, text
+from gateway.session.snapshot import Snapshot
 from gateway.session.state import ConnectionState
-from ha_core.plan.access.rights import Rights, Verdicts
+from ha_core.plan.access.rights import Verdicts
 from ha_core.wire import APIS, ApiKey
 from ha_core.wire.rights import Each
 
@@ -66,25 +67,28 @@ class Authorization:
         """Audits the denied topics of a produce or fetch request. Returns True if there were any."""
         topics: dict[bytes | str, None] = {}
         for key, why in refused.items():
-            if why is Refusal.DENIED:
+            if why in FOR_GOOD:
                 topics[key[0]] = None
                 if len(topics) == MAX_TOLD:
                     break
         if topics:
-            (each,) = request.api.asks.each
-            names = (topic if isinstance(topic, str) else text(topic) for topic in topics)
-            self.audit(request, [Denied(each.operation, each.resource, name) for name in names])
+            self.audit(request, [self._denied(request, topic) for topic in topics])
         return bool(topics)
 
-    def follow(self, before: Rights | None) -> None:
-        """Applies new rights: fetches that wait for topics that are denied now are answered, so that the client
-        retries, and the rest of a produce to topics that are denied now is not taken.
+    def _denied(self, request: Request, topic: bytes | str) -> Denied:
+        (each,), verdicts = request.api.asks.each, self._client.verdicts
+        right = each.operation, each.resource, topic if isinstance(topic, str) else text(topic)
+        return Denied(*right, "" if verdicts is None else objection(verdicts, *right))
+
+    def follow(self, before: Snapshot) -> None:
+        """Applies new rights and remote topics: fetches that wait for topics that are denied now are answered, so that
+        the client retries, and the rest of a produce to topics that are denied now is not taken.
 
         A broker judges a request when it is complete: the client could choose the remaining bytes after it lost the
         right.
         """
-        verdicts = self._client.verdicts
-        if verdicts is None or self._context.snapshot.rights is before:
+        verdicts, now = self._client.verdicts, self._context.snapshot
+        if verdicts is None or (now.rights is before.rights and now.remote_topics is before.remote_topics):
             return
         half = self._session.intake.reading
         if isinstance(half, HalfSent) and not (

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
-from gateway.model.rights import allows
+from gateway.model.rights import allows, objection
 from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, text
@@ -167,7 +167,8 @@ class Routes:
             return _DENIED
         route = self._lead(raw)
         if not writes:
-            return route._replace(no_produce=Refusal.DENIED)
+            remote = objection(self.verdicts, *_WRITES, name)
+            return route._replace(no_produce=Refusal.REMOTE_TOPIC if remote else Refusal.DENIED)
         return route if reads else route._replace(no_fetch=Refusal.DENIED)
 
     def _lead(self, raw: bytes) -> TopicRoute:

@@ -137,7 +137,7 @@ class Session(ConnectionState):
         self.decisions.forget()
         self.fetching.forget_routes()
         before, self.context.snapshot = self.context.snapshot, snapshot
-        Authorization(self).follow(before.rights)
+        Authorization(self).follow(before)
         self.throttling.follow(snapshot.quotas, now)
         self.seen_uses.find_missing()
         if before.view is not snapshot.view:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from gateway.model.remote_topics import NO_REMOTE_TOPICS, RemoteTopicIndex
 from gateway.model.topology import Topology
 from gateway.session.commands import BrokerLane
 from ha_core.model import View
@@ -99,6 +100,8 @@ class Snapshot:
     """Rights of users; None: each client may do everything."""
     quotas: Quotas | None = None
     """Quotas of clients; None: unlimited."""
+    remote_topics: RemoteTopicIndex = NO_REMOTE_TOPICS
+    """Topics that only flows write."""
 
     still_read_here: dict[tuple[int, int, str, str], bool] = field(default_factory=dict, compare=False, repr=False)
     """(revision before, revision now, cluster, topic) → True if fetches that wait there still wait at the right place.

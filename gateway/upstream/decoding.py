@@ -88,10 +88,12 @@ def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> Clus
             leaders = {p["partition_index"]: p["leader_id"] for p in topic["partitions"]}
             if leaders != before.topics.get(name):
                 news[name] = leaders
+    cluster_id = metadata["cluster_id"] or before.cluster_id
     if not (news or gone):
-        return before if brokers == before.brokers else replace(before, brokers=brokers)
+        same = brokers == before.brokers and cluster_id == before.cluster_id
+        return before if same else replace(before, brokers=brokers, cluster_id=cluster_id)
     topics = {name: leaders for name, leaders in before.topics.items() if name not in gone} | news
-    return replace(before, brokers=brokers, topics=topics)
+    return replace(before, brokers=brokers, topics=topics, cluster_id=cluster_id)
 
 
 MOVED = {

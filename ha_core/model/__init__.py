@@ -34,6 +34,7 @@ from ha_core.model.operation import (
     SwitchOperation,
 )
 from ha_core.model.quota import QuotaUse
+from ha_core.model.remote_topics import FlowId, RemoteTopicPortion
 from ha_core.model.scope import Scope
 from ha_core.model.topic import Crossing, DeletedRecords, DeletionRequest, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use

@@ -11,6 +11,7 @@ from ha_core.model.document import Document
 from ha_core.model.group import Group
 from ha_core.model.identity import Identity, UserBindings, identify
 from ha_core.model.mirror import COPY_LOG, Mirror
+from ha_core.model.remote_topics import RemoteTopicPortion
 from ha_core.model.topic import LastSequences, Topic
 
 
@@ -26,6 +27,8 @@ class View:
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     """By `{topic}@{target}`."""
+    remote_topics: Mapping[str, RemoteTopicPortion] = field(default_factory=dict)
+    """By `{flow}@{source id}>{target id}:{portion}`."""
     copy_logs: frozenset[str] = field(init=False, compare=False, repr=False)
     """Copy logs, in which copiers keep their notes. They stay in their cluster, and are not topics of users."""
 

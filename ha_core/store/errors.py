@@ -57,6 +57,16 @@ class TooLargeError(StoreError):
     """A write that ZooKeeper would refuse by closing the connection. Nothing was sent."""
 
 
+class TooManyRemoteTopicsError(StoreError):
+    """A flow would write more topics than gateways follow. Nothing was written."""
+
+    def __init__(self, flow: str, topics: int, most: int) -> None:
+        super().__init__(
+            f"flow {flow} would write {topics} topics, and gateways keep clients out of {most} at most: "
+            "copy fewer topics (key `topics`), or divide them between several clusters"
+        )
+
+
 class OvertakenError(StoreError):
     """Another process wrote first, or the write was made and its reply is lost. Read again, and repeat it."""
 

@@ -15,7 +15,7 @@ from gateway.session.commands import FindDuplicateOffset, FindProducers
 from gateway.session.produce.duplicate_offsets import UNKNOWN_OFFSET, Missing, find_held, is_outlived, last_of
 from gateway.session.produce.producer_order import Key, RefusedBatch
 from gateway.session.produce.writer_epochs import opens
-from gateway.session.refusal import Refusal
+from gateway.session.refusal import FOR_GOOD, Refusal
 from gateway.session.request import Message, Request, text
 from gateway.session.routes import Routes
 from gateway.session.state import ConnectionState
@@ -132,7 +132,7 @@ class ProduceJudgement:
             # Denial comes first: the answer reveals nothing else about a denied topic, and its batches do not count.
             # Neither do those that come through a port without a broker, from which nothing is ever forwarded.
             refusal = routes.topic(key[0]).no_produce
-            if refusal is Refusal.DENIED or (refusal is not None and self.session.context.here is None):
+            if refusal in FOR_GOOD or (refusal is not None and self.session.context.here is None):
                 self.local[key] = refusal
                 continue
             if key in self.repeated:

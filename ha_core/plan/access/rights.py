@@ -56,6 +56,11 @@ _Packed = tuple[int | str, ...]
 _NOTHING: _Masks = (0, 0)
 
 
+def bit_of(operation: int) -> int:
+    """The operation in a bit field."""
+    return 1 << operation
+
+
 @cache
 def bits(resource: int, pattern: int, operation: int, effect: int) -> int:
     return effect << 10 | pattern << 7 | resource << 4 | operation
@@ -97,18 +102,24 @@ class Verdicts:
         return found
 
     def _judge(self, resource: int, name: str) -> int:
+        return granted(*self.masks(resource, name))
+
+    def masks(self, resource: int, name: str) -> _Masks:
+        """Operations that rules for this name allow, and those that they deny."""
         allowed = denied = 0
         for index in self._indexes:
             more, less = index.masks(resource, name)
             allowed |= more
             denied |= less
-        if allowed & _OF_ALL:
-            allowed = EVERYTHING
-        if allowed & _IMPLY_DESCRIBE:
-            allowed |= _DESCRIBE
-        if allowed & _IMPLIES_CONFIGS:
-            allowed |= _DESCRIBE_CONFIGS
-        return 0 if denied & _OF_ALL else allowed & ~denied
+        return allowed, denied
+
+    def objection(self, operation: int, resource: int, name: str, anyway: bool = False) -> str:
+        """Why gateways refuse an operation that the rules allow, as a sentence for people; "": they do not refuse it,
+        or the rules do not allow it.
+
+        :param anyway: another right, to the cluster, allows it.
+        """
+        return ""
 
     def allows_any(self, operation: int, resource: int) -> bool:
         """Whether the operation is allowed for some possible resource of the type (`authorizeByResourceType`)."""
@@ -138,6 +149,20 @@ class Verdicts:
             for literal, rules in ((True, kind.names), (False, kind.prefixes))
             for text, (more, _) in rules.items()
         )
+
+
+def granted(allowed: int, denied: int) -> int:
+    """The operations that a client may perform, with those that others imply.
+
+    :param allowed: operations that rules allow. :param denied: those that rules deny.
+    """
+    if allowed & _OF_ALL:
+        allowed = EVERYTHING
+    if allowed & _IMPLY_DESCRIBE:
+        allowed |= _DESCRIBE
+    if allowed & _IMPLIES_CONFIGS:
+        allowed |= _DESCRIBE_CONFIGS
+    return 0 if denied & _OF_ALL else allowed & ~denied
 
 
 class _TypeRules:

@@ -10,27 +10,14 @@ from gateway.composed.handlers import Context, compose
 from gateway.model.rights import Denied
 from gateway.process.listings import Listings
 from gateway.session.commands import Compose
-from ha_core.model.access import AccessRule, access_rule
-from ha_core.plan.access.rights import Rights
 from ha_core.wire.codes import ApiKey, ErrorCode
 from tests.gateway.composed.described_clusters import ask, cluster, everything
 from tests.gateway.composed.playbook import NodesGranted, Playbook, away, requested, world
+from tests.gateway.composed.ruled_clients import allow, ruled
 
 KEY = ApiKey.METADATA
 EAST, WEST = ("east", AnyBroker(), KEY), ("west", AnyBroker(), KEY)
 DENIED, UNKNOWN, NO_LEADER = ErrorCode.TOPIC_AUTHORIZATION_FAILED, 3, 5
-
-
-def allow(resource_type: str, name: str, operation: str, principal: str = "User:alice", **more: str) -> AccessRule:
-    said = {"principal": principal, "resource_type": resource_type, "name": name, "operation": operation}
-    return access_rule({**said, "effect": "allow", **more})
-
-
-def ruled(context: Context, *rules: AccessRule, denied: list[Denied] | None = None) -> Context:
-    rights = Rights((), rules)
-    told: list[Denied] = [] if denied is None else denied
-    verdicts = rights.of("alice", "10.0.0.1")
-    return replace(context, rights=rights, verdicts=verdicts, rules_file="rules.yaml", deny=told.extend)
 
 
 def play(context: Context, key: int, version: int, request: dict[str, Any]) -> NodesGranted:

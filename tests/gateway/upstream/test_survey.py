@@ -15,6 +15,7 @@ def answer(*topics: dict[str, Any], controller: int = 1) -> dict[str, Any]:
     return {
         "brokers": [{"node_id": 1, "host": "h", "port": 1}],
         "controller_id": controller,
+        "cluster_id": None,
         "topics": [{"error_code": 0, "partitions": []} | topic for topic in topics],
     }
 
@@ -54,3 +55,10 @@ def test_bootstrap_servers_are_parsed_with_names_and_addresses() -> None:
 def test_invalid_bootstrap_servers_are_named(text: str) -> None:
     with pytest.raises(ValueError, match="host:port"):
         parse_bootstrap(text)
+
+
+def test_the_id_that_brokers_tell_is_learned_and_kept_where_an_answer_has_none() -> None:
+    after = learn(BEFORE, answer() | {"cluster_id": "4L6g3nShT"}, complete=False)
+
+    assert after.cluster_id == "4L6g3nShT"
+    assert learn(after, answer(), complete=False) is after
