@@ -10,11 +10,14 @@ from typing import Protocol, Self
 from ha_core.flows.sharing import SHARES, owner, shares_of
 from ha_core.model import FlowWorker
 from ha_core.store.errors import StoreError
+from ha_core.store.remote_topics import FlowTopics
 from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _JOIN_S, _JOIN_PAUSE_S = 5.0, 0.05
+_FOLLOW_S = 3.0
+"""Wait for gateways; one that is down or hangs must not keep a flow from copying."""
 
 
 class FlowMembership(Protocol):
@@ -42,6 +45,12 @@ class FlowMembership(Protocol):
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         """Show the states of the flows, by flow name."""
 
+    def announce(self, written: FlowTopics) -> None:
+        """Tell gateways of remote topics before they are created, so that no client writes to them.
+
+        :raises StoreError: ZooKeeper does not take it.
+        """
+
 
 class OnlyWorker:
     """The only worker: it has all shares."""
@@ -62,6 +71,9 @@ class OnlyWorker:
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         pass
+
+    def announce(self, written: FlowTopics) -> None:
+        """Does nothing: there is no gateway without ZooKeeper."""
 
 
 class SharingWorker:
@@ -116,6 +128,15 @@ class SharingWorker:
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         self._update(states={name: dict(state) for name, state in states.items()})
+
+    def announce(self, written: FlowTopics) -> None:
+        revision = self._store.write_remote_topics(written)
+        deadline = time.monotonic() + _FOLLOW_S
+        while behind := [one.id for one in self._store.gateways() if one.revision < revision]:
+            if time.monotonic() > deadline:
+                log.warning("%s: gateways that do not follow its new topics yet: %s", written.flow.name, behind)
+                return
+            time.sleep(_JOIN_PAUSE_S)
 
     def _of(self, flow: str, workers: list[FlowWorker]) -> list[str]:
         return [worker.id for worker in workers if flow in worker.flows]

@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -25,12 +25,14 @@ from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.end_to_end import EndToEnd
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.groups import GroupOffsets
-from ha_core.mirror_maker.internal_topics import ensure_internal_topics
+from ha_core.mirror_maker.internal_topics import ensure_internal_topics, internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
+from ha_core.model import FlowId
 from ha_core.plan.facts.clusters import Partition
+from ha_core.store.remote_topics import FlowTopics
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
@@ -112,7 +114,8 @@ class RunningFlow:
             )
         ensure_copy_log(target, COPIES_LOG, COPIES_LOG_PARTITIONS)
         ensure_internal_topics(flow, source, target)
-        self.key = f"{flow.name}@{ids[0]}>{ids[1]}"
+        id_ = FlowId(flow.name, *ids)
+        self.key = str(id_)
         self._membership.join(self.key)
         copier = Copier(
             flow.name,
@@ -122,7 +125,14 @@ class RunningFlow:
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
-        topics = RemoteTopics(flow, source, target, self.leads)
+
+        def announce(topics: Mapping[str, str]) -> None:
+            if id_.target_id:  # gateways know clusters by their ids
+                self._membership.announce(FlowTopics(id_, topics, flow.sync_acls_s is not None))
+
+        own = {topic.name: "" for topic in internal_topics(flow) if not topic.in_source}
+        announce(own | {COPIES_LOG: ""})
+        topics = RemoteTopics(flow, source, target, self.leads, announce)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
         if flow.begins_at == "latest":
