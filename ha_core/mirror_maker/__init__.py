@@ -1,0 +1,1 @@
+"""Runs the flows of a MirrorMaker 2 configuration."""
