@@ -116,8 +116,8 @@ def align(committed: int, source: SourceWindow, remote: RemoteWindow) -> Alignme
     :raises ContradictionError: the last record of the remote topic is not in the source from `committed` on.
     """
     kept = [record.offset for record in source.records if not record.aborted]
-    if source.ends_log and (not kept or kept[-1] <= committed):
-        return Alignment(committed + 1, True)  # nothing is above it that could be doubled
+    if _nothing_above(committed, source):
+        return Alignment(committed + 1, True)
     if not remote.records:
         return Alignment(committed + 1, False, "the remote topic holds no record that could be compared")
     lookup = _Lookup(source, kept)
@@ -129,6 +129,11 @@ def align(committed: int, source: SourceWindow, remote: RemoteWindow) -> Alignme
         count = len(remote.records)
         return Alignment(missing, False, f"the record at offset {missing} is not among the last {count} of the copy")
     return Alignment(proved + 1, *_exactness(proved, source, remote, lookup, len(origins)))
+
+
+def _nothing_above(offset: int, source: SourceWindow) -> bool:
+    """Whether the source has no record above it that could be doubled, not even an aborted one."""
+    return source.ends_log and (not source.records or source.records[-1].offset <= offset)
 
 
 class _Lookup:
@@ -233,7 +238,7 @@ def _exactness(
 
     :param judged: number of the last records whose origins lie in the window of the source, if nowhere above it.
     """
-    if source.ends_log and (not lookup.kept or lookup.kept[-1] <= proved):
+    if _nothing_above(proved, source):
         return True, ""
     first = len(remote.records) - judged
     for index, record in enumerate(remote.records):

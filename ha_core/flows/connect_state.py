@@ -1,11 +1,15 @@
 """Where a real MirrorMaker 2 keeps how far it has copied: Connect's topics and group in the target of a flow."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
+from ha_core.flows.errors import FlowError
 from ha_core.flows.records import SourceOffset
 from ha_core.plan.facts.clusters import Partition
+
+_ANY = b'{"offset":0}'
+"""A value by which a key can be read alone."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +36,30 @@ class ConnectState:
 
         :param next_offset: source offset below which the target has acknowledged everything that is to be copied.
         """
-        raise NotImplementedError
+        if next_offset <= 0:
+            return None
+        return SourceOffset(self.source_alias, *partition, next_offset - 1, self.connector)
 
-    def newest(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> Mapping[Partition, int]:
+    def newest(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> dict[Partition, int]:
         """Partition of the source → offset of its last copied record, by the last record of each key.
 
+        Records of other connectors are left out, and of keys that Connect does not write like this: it looks keys up by
+        their bytes. A partition is missing after a tombstone, or if its offset is negative: its copy begins anew.
+
         :param records: (key, value) of the offsets topic; those of one key in their order.
+        :raises FlowError: the offset of a partition cannot be read.
         """
-        raise NotImplementedError
+        found: dict[Partition, int] = {}
+        for key, value in records:
+            try:
+                place = SourceOffset.decode(key, _ANY)
+            except FlowError:
+                continue
+            if (place.cluster, place.connector, place.key) != (self.source_alias, self.connector, key):
+                continue
+            partition = place.topic, place.partition
+            found.pop(partition, None)
+            offset = -1 if value is None else SourceOffset.decode(key, value).offset
+            if offset >= 0:
+                found[partition] = offset
+        return found

@@ -83,7 +83,8 @@ def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Cas
         while ahead and draw(st.integers(0, 4)):
             size = draw(st.integers(1, 4))
             batch, ahead = ahead[:size], ahead[size:]
-            copied += batch * (2 if draw(st.integers(0, 3)) == 3 else 1)
+            again = draw(st.integers(0, 3)) == 3
+            copied += batch + batch if again else batch
             if draw(st.booleans()):
                 committed = max(committed, draw(st.sampled_from(batch)))
     if committed < 0:  # it has no first commit: then it copied no more than that
