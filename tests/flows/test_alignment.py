@@ -121,7 +121,7 @@ def doubled(case: Case, found: Alignment) -> list[int]:
     return [at for at in case.to_copy if at >= found.source_start and at in set(case.copied)]
 
 
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 @given(case=histories(), data=st.data())
 def test_no_record_is_skipped_whatever_was_doubled_compacted_or_equal(case: Case, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, case.committed), "first offset of the window")
@@ -134,7 +134,7 @@ def test_no_record_is_skipped_whatever_was_doubled_compacted_or_equal(case: Case
     assert skipped(case, found) == []
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(case=histories())
 def test_a_place_that_is_called_exact_doubles_nothing(case: Case) -> None:
     found = align(case.committed, case.source_window(), case.remote_window())
@@ -143,7 +143,7 @@ def test_a_place_that_is_called_exact_doubles_nothing(case: Case) -> None:
     assert found.exact == (not found.reason)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(case=histories(equal=False, removing=False))
 def test_the_place_is_exact_if_all_records_differ_and_none_is_removed(case: Case) -> None:
     found = align(case.committed, case.source_window(), case.remote_window())
