@@ -1,7 +1,7 @@
 """MirrorMaker 2 in dedicated mode: the peer of the mirror.
 
-Its jars are those of the stack's newest Kafka, so nothing is fetched for it. Each start gives the source a new name, so
-its copy, offsets and syncs are separate from those of earlier starts.
+Its jars are those of the stack's Kafka, so nothing is fetched for it. Benchmarks give the source a new name at each
+start, so its copy, offsets and syncs are separate from those of earlier starts.
 """
 
 from collections.abc import Mapping
@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.copiers import Program, program
 from stack.jars import class_path, kafka_jars
 from stack.java import find_java
-from stack.zookeeper_part import LOG4J2
+from stack.zookeeper_part import LOG4J1, LOG4J2
 
 VERSION = "4.3.1"
 _GC = "-XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:InitiatingHeapOccupancyPercent=35 -XX:+ExplicitGCInvokesConcurrent"
@@ -25,11 +25,14 @@ class MirrorMakerSettings:
     """`properties` are those of the file, with `{source}` for the name of the source.
 
     :ivar java: flags of the JVM.
+    :ivar patience_s: time for a graceful end before it is killed.
     """
 
     name: str
     properties: Mapping[str, str] = field(default_factory=dict)
     java: str = f"{_HEAP} {_GC}"
+    version: str = VERSION
+    patience_s: float = 0.0
 
 
 DEFAULTS = MirrorMakerSettings("MirrorMaker 2, defaults")
@@ -63,7 +66,8 @@ def mirror_maker(
 ) -> AbstractContextManager[Program]:
     """Copies a topic to `alias.topic` in the target.
 
-    :param alias: the source's name, used for one start only.
+    :param alias: the source's name.
+    :param folder: for the files of this start.
     """
     properties = {
         "clusters": f"{alias}, west",
@@ -82,14 +86,16 @@ def mirror_maker(
     home.mkdir()
     (home / "mm2.properties").write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
     (home / "log4j2.properties").write_text(LOG4J2, "utf-8")
+    (home / "log4j.properties").write_text(LOG4J1, "utf-8")
     java = find_java()
     command = (
         java.binary,
         *settings.java.split(),
         f"-Dlog4j2.configurationFile={home / 'log4j2.properties'}",
+        f"-Dlog4j.configuration=file:{home / 'log4j.properties'}",
         "-cp",
-        class_path(kafka_jars(VERSION, java, lambda _: None)),
+        class_path(kafka_jars(settings.version, java, lambda _: None)),
         "org.apache.kafka.connect.mirror.MirrorMaker",
         str(home / "mm2.properties"),
     )
-    return program(settings.name, command, {}, home / "log")
+    return program(settings.name, command, {}, home / "log", settings.patience_s)

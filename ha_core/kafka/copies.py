@@ -66,27 +66,32 @@ class CopiesOfMirrors(Takeover):
         return notes
 
     def seed(
-        self, copies: Iterable[CopyPartition], first: Callable[[Fenced], Iterable[Note]], timeout_s: float | None = None
+        self,
+        copies: Iterable[CopyPartition],
+        first: Callable[[Fenced], Iterable[Note]],
+        timeout_s: float | None = None,
+        begun: Callable[[Fenced, Notes], bool] = lambda _, notes: notes.progress is not None,
     ) -> list[CopyId]:
         """Begins copies with the notes from `first`, except those that have begun, so a killed run can be repeated.
 
+        :param begun: whether a copy goes on with its own notes.
         :return: copies that are begun now.
         :raises TakenOverError: another process copies one of them.
         """
         by_log: dict[Partition, list[CopyPartition]] = {}
         for copy in copies:
             by_log.setdefault(copy.log, []).append(copy)
-        asking, begun = self.asking(timeout_s), list[CopyId]()
+        asking, seeded = self.asking(timeout_s), list[CopyId]()
         for log, several in by_log.items():
             # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
             fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
             notes = self.read_notes(log, {copy.id: 0 for copy in several})
-            new = [fenced_copy for fenced_copy in fenced if notes[fenced_copy.copy.id].progress is None]
+            new = [fenced_copy for fenced_copy in fenced if not begun(fenced_copy, notes[fenced_copy.copy.id])]
             _all(
                 asking.on_each(new, lambda fenced_copy: _write(self.asking(timeout_s), fenced_copy, first(fenced_copy)))
             )
-            begun += [fenced_copy.copy.id for fenced_copy in new]
-        return begun
+            seeded += [fenced_copy.copy.id for fenced_copy in new]
+        return seeded
 
     def _read(self, copy: CopyPartition, log: LogEnds, notes: Notes | None) -> ReadCopy:
         end, progress = log.high_watermark, None if notes is None else notes.progress

@@ -9,18 +9,53 @@ Records of any other writer stop the copy: an operator decides.
 """
 
 import logging
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import link_prefix
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import Progress
+from ha_core.mirror_maker.handover import begin_copies, handed_copies, read_source_offsets, require_stopped
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
 Read = Callable[[Callable[[CopyId], bool]], dict[CopyId, Notes]]
+
+
+@dataclass
+class Handover:
+    """From a real MirrorMaker 2.
+
+    :ivar settings: of librdkafka, for the target.
+    """
+
+    flow: str
+    source_alias: str
+    source: Admin
+    target: Admin
+    settings: Mapping[str, Any]
+
+    def begin(self, stopped: Collection[CopyPartition]) -> list[CopyPartition]:
+        """Begin those of these copies that MirrorMaker 2 made where it stopped; returns them.
+
+        :raises HandoverError: MirrorMaker 2 runs, or where it stopped cannot be told.
+        """
+        state = ConnectState.dedicated(self.source_alias)
+        offsets = read_source_offsets(self.settings, state)
+        theirs = [copy for copy in stopped if copy.source_key in offsets]
+        if not theirs:
+            return []
+        require_stopped(self.target, state)
+        handed = handed_copies(self.source, self.target, theirs, offsets)
+        for one in handed:
+            how = "" if one.exact else f", and may double records: {one.reason}"
+            log.info("%s: %s-%d goes on after MirrorMaker 2%s", self.flow, *one.copy.key, how)
+        begin_copies(self.source, self.target, state, handed)
+        return [one.copy for one in handed]
 
 
 @dataclass

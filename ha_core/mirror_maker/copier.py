@@ -96,18 +96,19 @@ class Copier:
         """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
         return {id_: known.runs for id_, known in self._copying.known.items()}
 
-    def copied_to(self) -> dict[CopyId, int]:
-        """The source offset below which each copy is complete, as acknowledged by the target."""
-        return {id_: known.end for id_, known in self._copying.known.items()}
-
     def taken_by_strangers(self) -> list[CopyId]:
         """Copies that another process took over, although no other worker is known of."""
         if self.retakes:
             return []
         return [id_ for id_, status in self.statuses().items() if status.reason == TAKEN_OVER]
 
-    def limit(self, bytes_s: float | None) -> None:
-        self._copying.limit(bytes_s, {})
+    def reached(self) -> dict[Partition, int]:
+        """Partition of the source → source offset below which its copy is complete. After `stop` it is exact."""
+        return {
+            copy.source_key: reached.source
+            for id_, copy in self.copies.items()
+            if (reached := self._copying.reached(id_)) is not None
+        }
 
     def stop(self) -> None:
         self._copying.stop()

@@ -18,13 +18,15 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror_client import MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.clusters import FlowClusters
-from ha_core.mirror_maker.continuing import EarlierGenerations
+from ha_core.mirror_maker.continuing import EarlierGenerations, Handover
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
 from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.end_to_end import EndToEnd
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
+from ha_core.mirror_maker.for_mirror_maker import EVERY_S, OffsetsForMirrorMaker
 from ha_core.mirror_maker.groups import GroupOffsets
+from ha_core.mirror_maker.handover import offsets_producer
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics, internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
@@ -55,6 +57,7 @@ class FlowParts:
     duties: tuple[Duty, ...]
     looked: FirstLook
     end_to_end: EndToEnd
+    for_mirror_maker: OffsetsForMirrorMaker
     plan: RemotePlan = NOTHING
 
 
@@ -84,6 +87,11 @@ class RunningFlow:
             for duty in self.parts.duties:
                 duty.join()
             self.parts.copier.stop()
+            try:
+                # Before other workers take the shares: theirs are higher, and must come later.
+                self.parts.for_mirror_maker.write()
+            except EXPECTED as error:
+                log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
         if self.key:
             self._membership.leave(self.key)
         self._opened.close()
@@ -141,8 +149,10 @@ class RunningFlow:
         syncs = self._syncs(copier, to_target)
         groups = self._groups(copier, to_target)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
-        duties = tuple(self._duties(copier, topics, syncs, groups, to_target, end_to_end))
-        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end)
+        theirs = offsets_producer(self._clusters.librdkafka(flow.target))
+        for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached)
+        duties = tuple(self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker))
+        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:
             duty.start(flow.name)
@@ -159,10 +169,12 @@ class RunningFlow:
         groups: GroupOffsets | None,
         to_target: InternalProducer,
         end_to_end: EndToEnd,
+        for_mirror_maker: OffsetsForMirrorMaker,
     ) -> Iterator[Duty]:
         flow = self.flow
         yield Duty("topics", flow.refresh_topics_s or _SHARES_S, self._follow)
         yield Duty("continuing", _CONTINUING_S, self._continue)
+        yield Duty("offsets for MirrorMaker 2", EVERY_S, for_mirror_maker.write)
         settings = RemoteTopics(flow, self._admin(flow.source), self._admin(flow.target), self.leads)
         if flow.sync_settings_s is not None:
             yield Duty("settings", flow.sync_settings_s, self._if_leading(settings.sync_settings))
@@ -195,13 +207,18 @@ class RunningFlow:
     def _continue(self) -> None:
         assert self.parts is not None
         copier = self.parts.copier
-        foreign = [copier.copies[id_] for id_, one in copier.statuses().items() if one.foreign and id_ in copier.copies]
-        if not foreign:
+        statuses = {id_: one for id_, one in copier.statuses().items() if id_ in copier.copies}
+        foreign = [copier.copies[id_] for id_, one in statuses.items() if one.foreign]
+        damaged = [copier.copies[id_] for id_, one in statuses.items() if one.damaged]
+        if not foreign and not damaged:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
             settings = self._clusters.librdkafka(self.flow.target)
             earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
-            copier.again(earlier.begin(foreign))
+            begun = earlier.begin(foreign)
+            copier.again(begun)
+            left = [copy for copy in (*foreign, *damaged) if copy not in begun]
+            copier.again(Handover(self.flow.name, self.flow.source, source, target, settings).begin(left))
 
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None

@@ -286,7 +286,8 @@ class Copying:
         elif isinstance(found, TakenOverError | NotOursError):
             self._states[id_] = StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
         elif isinstance(found, CopyDamagedError | TopicMissingError):
-            self._states[id_] = StoppedCopy(str(found), isinstance(found, ForeignRecordsError))
+            foreign = isinstance(found, ForeignRecordsError)
+            self._states[id_] = StoppedCopy(str(found), foreign, isinstance(found, CopyDamagedError) and not foreign)
         else:
             self._states[id_] = waited.again(str(found), now)
 

@@ -70,8 +70,10 @@ class CopyStatus(NamedTuple):
     source_start: int | None = None
     """Where the source's log starts."""
     foreign: bool = False
-    """The copy has records that its copiers did not write: it is stopped until an operator, or a flow that knows their
+    """The copy has records, and its copiers have no notes: it is stopped until an operator, or a flow that knows the
     writer, decides where to go on."""
+    damaged: bool = False
+    """The copy is not what its copiers' notes say, when one took over: another program may have gone on with it."""
     overtaken: int | None = None
     """Offsets in all that retention deleted in the source before they were copied, and that the copy passed."""
 
@@ -170,11 +172,13 @@ class TakingOver:
 class StoppedCopy:
     """Needs an operator.
 
-    :ivar foreign: the copy has records that its copiers did not write.
+    :ivar foreign: the copy has records, and its copiers have no notes.
+    :ivar damaged: the copy is not what its copiers' notes say, when one took over.
     """
 
     reason: str
     foreign: bool = False
+    damaged: bool = False
 
 
 @dataclass(eq=False)
@@ -341,6 +345,7 @@ def not_copied(
         known.reason,
         rpo_s=None if since is None else max(now - since, 0.0),
         foreign=isinstance(known, StoppedCopy) and known.foreign,
+        damaged=isinstance(known, StoppedCopy) and known.damaged,
     )
 
 

@@ -1,0 +1,151 @@
+"""The topic in which a real MirrorMaker 2 keeps how far it has copied (`mm2-offsets.A.internal`), read and written.
+
+Connect reads all partitions of the topic, and of each key the last record. So a key has to stay in the partition that
+Java's producer gives it: records of different partitions have no order.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from typing import Any, NewType
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.cimpl import KafkaError
+
+from ha_core.flows.connect_state import ConnectState
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import StandsInTheWayError
+from ha_core.kafka.facts import TopicSpec
+from ha_core.kafka.topics import TopicDescription
+from ha_core.mirror_maker.handover.errors import HandoverError
+from ha_core.plan.facts.clusters import Partition
+
+OffsetsProducer = NewType("OffsetsProducer", Producer)
+"""A producer that partitions keys as Java's does."""
+PARTITIONS, REPLICATION = 25, 3
+"""Connect's defaults of `offset.storage.partitions` and `offset.storage.replication.factor`."""
+_POLICY = "cleanup.policy"
+_POLL_S = 0.2
+
+
+def offsets_producer(settings: Mapping[str, Any]) -> OffsetsProducer:
+    """:param settings: of librdkafka, for the target."""
+    fixed = {
+        "partitioner": "murmur2_random",
+        "acks": "all",
+        # A second request in flight could overtake a repeated one, and an old offset would be the last.
+        "max.in.flight.requests.per.connection": 1,
+        "log_level": 3,
+    }
+    return OffsetsProducer(Producer({**settings, **fixed}))
+
+
+def ensure_offsets_topic(
+    target: Admin, state: ConnectState, partitions: int = PARTITIONS, replication: int = REPLICATION
+) -> None:
+    """Creates the topic as Connect does, if it is missing.
+
+    :raises StandsInTheWayError: it exists and is not compacted, with which Connect would not start.
+    """
+    topic = state.offsets_topic
+    there = target.topics([topic], offsets=False).get(topic)
+    if there is None:
+        target.create_topics([TopicSpec(topic, partitions, replication, {_POLICY: "compact"})])
+        return
+    policy = policy_of(there)
+    if policy != "compact":
+        raise StandsInTheWayError(
+            target.cluster.name,
+            f"topic {topic} has {_POLICY}={policy}: Connect would lose its offsets, and refuses to start with it. Set "
+            f"{_POLICY}=compact.",
+        )
+
+
+def policy_of(topic: TopicDescription) -> str:
+    """The cleanup policy in force."""
+    return topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
+
+
+def read_source_offsets(
+    settings: Mapping[str, Any], state: ConnectState, timeout_s: float = 60.0
+) -> dict[Partition, int]:
+    """Partition of the source → offset of the last record that MirrorMaker 2 knows as copied.
+
+    :param settings: of librdkafka, for the target.
+    :return: empty if the topic does not exist.
+    :raises HandoverError: the topic cannot be read to its end.
+    """
+    # An exactly-once MirrorMaker 2 commits offsets together with its records; those of an open transaction do not
+    # count.
+    fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
+    consumer = Consumer({"group.id": "switchyard-handover", "log_level": 3, **settings, **fixed})
+    try:
+        return state.newest(_records(consumer, state.offsets_topic, timeout_s))
+    except KafkaException as error:
+        raise HandoverError(f"topic {state.offsets_topic} cannot be read: {error.args[0].str()}") from None
+    finally:
+        consumer.close()
+
+
+def _records(consumer: Consumer, topic: str, timeout_s: float) -> Iterator[tuple[bytes | None, bytes | None]]:
+    """All records, up to the end of each partition when it is reached.
+
+    :raises HandoverError: that takes too long, or a partition refuses.
+    """
+    deadline = time.monotonic() + timeout_s
+    known = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
+    if known is None or not known.partitions:
+        return
+    left = set(known.partitions)
+    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in left])
+    while left:
+        if time.monotonic() > deadline:
+            raise HandoverError(f"topic {topic} was not read to its end in {timeout_s:.0f} s")
+        message = consumer.poll(_POLL_S)
+        if message is None:
+            continue
+        if (error := message.error()) is None:
+            yield message.key(), message.value()
+        elif error.code() == KafkaError._PARTITION_EOF:
+            left.discard(int(message.partition() or 0))
+        else:
+            raise HandoverError(f"topic {topic} cannot be read: {error.str()}")
+
+
+def write_source_offsets(
+    producer: OffsetsProducer, state: ConnectState, next_offsets: Mapping[Partition, int], timeout_s: float = 30.0
+) -> dict[Partition, int]:
+    """Makes a real MirrorMaker 2 go on at these source offsets. All replicas in sync have them when it returns.
+
+    :param next_offsets: partition of the source → offset below which the target has acknowledged everything:
+        `CopyStatus.source` of a running loop, `Reached.source` of an ended one. Unknown ones are left out.
+    :return: offsets as written, of the last copied records.
+    :raises HandoverError: the target does not acknowledge them.
+    """
+    deadline = time.monotonic() + timeout_s
+    failures: list[str] = []
+
+    def delivered(error: object, _message: object) -> None:
+        if error is not None:
+            failures.append(str(error))
+
+    written: dict[Partition, int] = {}
+    for partition, next_offset in next_offsets.items():
+        record = state.source_offset(partition, next_offset)
+        if record is None:
+            continue
+        while True:
+            try:
+                producer.produce(state.offsets_topic, record.value, record.key, on_delivery=delivered)
+                break
+            except BufferError:
+                if time.monotonic() > deadline:
+                    raise HandoverError(f"topic {state.offsets_topic} takes no offsets in {timeout_s:.0f} s") from None
+                producer.poll(0.1)
+            except KafkaException as error:
+                raise HandoverError(f"topic {state.offsets_topic} takes no offsets: {error.args[0].str()}") from None
+        written[partition] = record.offset
+    left = producer.flush(max(deadline - time.monotonic(), 1.0))
+    if failures or left:
+        why = failures[0] if failures else f"{left} were not acknowledged in {timeout_s:.0f} s"
+        raise HandoverError(f"topic {state.offsets_topic} takes no offsets: {why}")
+    return written

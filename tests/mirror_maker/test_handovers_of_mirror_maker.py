@@ -1,0 +1,142 @@
+"""A real MirrorMaker 2 hands over to our copier and takes back, while a producer writes: nothing is skipped, and
+nothing is doubled by us."""
+
+import itertools
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from ha_core.kafka.admin import Admin
+from ha_core.kafka.copy_log import ensure_copy_log
+from ha_core.mirror_maker.handover import HandoverError, ended_copies, require_stopped
+from stack.harness import Stack
+from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, Load, clusters, wait_until
+from tests.kit.running import bootstrap, create_topic
+from tests.kit.stacks import own_stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/mirror_maker/handover"), pytest.mark.timeout(500)]
+PARTITIONS, PER_S = 3, 300.0
+Flow = Callable[[str], Handovers]
+numbers = itertools.count()
+
+stack = own_stack(gateways=0)
+
+
+@pytest.fixture(scope="module")
+def admins(stack: Stack) -> Iterator[tuple[Admin, Admin]]:
+    known = clusters(stack)
+    with Admin(known["east"], timeout_s=30) as source, Admin(known[TARGET], timeout_s=30) as target:
+        ensure_copy_log(target, LOG, LOG_PARTITIONS)
+        yield source, target
+
+
+@pytest.fixture
+def flow(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Flow:
+    """A flow of a topic of its own."""
+
+    def make(version: str) -> Handovers:
+        number = next(numbers)
+        create_topic(bootstrap(stack, "east"), f"orders-{number}", PARTITIONS)
+        return Handovers(stack, *admins, f"a{number}", f"orders-{number}", PARTITIONS, tmp_path, version)
+
+    return make
+
+
+@pytest.fixture
+def load(stack: Stack) -> Iterator[Callable[[Handovers], Load]]:
+    running: list[Load] = []
+
+    def start(flow: Handovers) -> Load:
+        running.append(Load(bootstrap(stack, "east"), flow.topic, flow.partitions, PER_S))
+        return running[-1]
+
+    yield start
+    for one in running:
+        one.stop()
+
+
+def assert_equal(flow: Handovers) -> None:
+    """Both logs have the same records in the same order."""
+    for number in range(flow.partitions):
+        here, there = flow.in_source(number), flow.in_target(number)
+        assert [record for _, record in there] == [record for _, record in here]
+
+
+def assert_nothing_skipped(flow: Handovers) -> None:
+    for number in range(flow.partitions):
+        there = {record for _, record in flow.in_target(number)}
+        assert [at for at, record in flow.in_source(number) if record not in there] == []
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_a_stopped_mirror_maker_hands_over_and_takes_back_without_a_doubled_record(
+    version: str, flow: Flow, load: Callable[[Handovers], Load]
+) -> None:
+    handovers = flow(version)
+    writing = load(handovers)
+    with handovers.mirror_maker() as running:
+        handovers.await_copied(500)
+        running.check()
+        with pytest.raises(HandoverError, match=r"its group a\d+-mm2 in west has 1 members, on 127.0.0.1"):
+            require_stopped(handovers.target, handovers.state)
+    handovers.await_stopped()
+    # When our copier goes on, and stops
+    handed = handovers.take()
+    assert [(one.exact, one.reason) for one in handed] == [(True, "")] * PARTITIONS
+    with handovers.copying() as job:
+        handovers.await_copied(500)
+    handovers.give_back(handovers.reached(job))
+    # And MirrorMaker 2 starts again
+    with handovers.mirror_maker() as running:
+        handovers.await_copied(500)
+        writing.stop()
+        handovers.await_last(writing.written)
+        running.check()
+    # Then the remote topic is the source, record by record
+    assert_equal(handovers)
+
+
+@pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
+def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
+    version: str, flow: Flow, load: Callable[[Handovers], Load]
+) -> None:
+    handovers = flow(version)
+    writing = load(handovers)
+    for _ in range(2):
+        # Given a MirrorMaker 2 that is killed between two commits of its offsets
+        with handovers.mirror_maker() as running:
+            handovers.await_copied(700)
+            wait_until(lambda: len(handovers.offsets()) == PARTITIONS, "no offsets")
+            handovers.await_copied(50)
+            handovers.kill(running)
+        handovers.await_stopped()
+        committed = handovers.offsets()
+        # When ours goes on, is started once more in the middle, and ends without a word
+        handed = handovers.take()
+        assert handovers.take() == []
+        assert [(one.exact, one.reason) for one in handed] == [(True, "")] * PARTITIONS
+        with handovers.copying():
+            handovers.await_copied(500)
+        _assert_continued_exactly(handovers, handed)
+        assert sum(one.source_start - 1 - committed[one.copy.source_key] for one in handed) > 0
+        handovers.give_back(ended_copies(handovers.target, handovers.copies))
+    with handovers.mirror_maker():
+        handovers.await_copied(200)
+        writing.stop()
+        handovers.await_last(writing.written)
+    assert_nothing_skipped(handovers)
+
+
+def _assert_continued_exactly(flow: Handovers, handed: list) -> None:  # type: ignore[type-arg]
+    """Below the place everything of the source is in the remote topic, and above it follows what comes next, once."""
+    for one in handed:
+        number = one.copy.id.partition
+        here, there = flow.in_source(number), flow.in_target(number)
+        before = {record for at, record in there if at < one.target_end}
+        assert [at for at, record in here if at < one.source_start and record not in before] == []
+        assert [at for at, record in here if at >= one.source_start and record in before] == []
+        after = [record for at, record in there if at >= one.target_end]
+        following = [record for at, record in here if at >= one.source_start]
+        assert after
+        assert after == following[: len(after)]
