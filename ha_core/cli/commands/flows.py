@@ -7,6 +7,8 @@ from typing import Annotated, Any
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
+from ha_core.mirror_maker.checks import check_live, require
+from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.model.isolation import Isolation
 from ha_core.present.page import Marked, Table
@@ -20,8 +22,13 @@ def check(
     session: CommandRun,
     file: File,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
+    live: Annotated[bool, option("Ask the clusters, too.", "--live")] = False,
 ) -> CommandResult:
     found = FlowsFile(file, like_3_9).read()
+    clusters = FlowClusters(found.clusters, str(file))
+    remarks = [*found.remarks, *clusters.remarks]
+    if live:
+        remarks += require(check_live(found, clusters, found.flows), str(file))
     rows = [
         (
             flow.name,
@@ -35,11 +42,11 @@ def check(
         for flow in found.flows
     ]
     columns = ("flow", "topics", "copies are named", "begins", "records", "checkpoints", "group offsets")
-    lines = [Marked(f"{remark.place}{remark.text}", "warning") for remark in found.remarks]
+    lines = [Marked(f"{remark.place}{remark.text}", "warning") for remark in remarks]
     document = {
         "clusters": {cluster.alias: list(cluster.bootstrap) for cluster in found.clusters},
         "flows": [dict(zip(columns, row, strict=True)) for row in rows],
-        "remarks": [remark._asdict() for remark in found.remarks],
+        "remarks": [remark._asdict() for remark in remarks],
     }
     return CommandResult(document, (Table(columns, rows), *lines))
 
