@@ -80,7 +80,7 @@ def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Cas
         committed_only = draw(st.booleans())
         seen = [one.offset for one in source if not (one.aborted and committed_only)]
         ahead = [offset for offset in seen if offset > committed]
-        while ahead and draw(st.integers(0, 4)):
+        while draw(st.integers(0, 4)) and ahead:
             size = draw(st.integers(1, 4))
             batch, ahead = ahead[:size], ahead[size:]
             again = draw(st.integers(0, 3)) == 3

@@ -5,10 +5,11 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
@@ -48,7 +49,15 @@ _PROPERTIES = {
     f"{TARGET}.offset.flush.interval.ms": "3000",
     f"{TARGET}.offset.flush.timeout.ms": "1000",
 }
-CopiedRecord = tuple[object, ...]
+
+
+class CopiedRecord(NamedTuple):
+    """All of a record that its copy has, too."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, str | bytes | None], ...]
+    time_ms: int
 
 
 class Load:
@@ -192,7 +201,7 @@ class Handovers:
         return {key: ends.log_end for key, ends in self.target.ends(keys).items()}
 
 
-def wait_until(true, why: str) -> None:  # type: ignore[no-untyped-def]
+def wait_until(true: Callable[[], bool], why: str) -> None:
     until = time.monotonic() + PATIENCE_S
     while not true():
         assert time.monotonic() < until, why
@@ -200,21 +209,46 @@ def wait_until(true, why: str) -> None:  # type: ignore[no-untyped-def]
 
 
 def numbered(address: str, topic: str, partition: int) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record) of all that a consumer of committed records reads."""
+    """(offset, record) of all that a consumer of committed records reads, up to the end as it is now.
+
+    A log that is written all the time has no moment at which a consumer is told of its end.
+    """
     settings = {"bootstrap.servers": address, "group.id": "reads", "enable.auto.commit": False, "log_level": 3}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
-    consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
     found: list[tuple[int, CopiedRecord]] = []
     try:
+        _, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=30)
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
         while True:
             message = consumer.poll(30)
             assert message is not None
-            if message.error():
+            offset = int(message.offset() or 0)
+            if message.error() or offset >= end:
                 return found
-            record = message.key(), message.value(), tuple(message.headers() or ()), message.timestamp()
-            found.append((int(message.offset() or 0), record))
+            headers = tuple((str(name), value) for name, value in message.headers() or ())
+            record = CopiedRecord(message.key(), message.value(), headers, message.timestamp()[1])
+            found.append((offset, record))
+            if offset == end - 1:
+                return found
     finally:
         consumer.close()
+
+
+def partitions_of_keys(settings: dict[str, str], topic: str, partitions: int = 25) -> dict[bytes, set[int]]:
+    """Key → partitions with records of it."""
+    consumer = Consumer({**settings, "group.id": "reads", "enable.partition.eof": True})
+    consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
+    found: dict[bytes, set[int]] = {}
+    ended = 0
+    while ended < partitions:
+        message = consumer.poll(20)
+        assert message is not None
+        if message.error():
+            ended += 1
+        else:
+            found.setdefault(message.key() or b"", set()).add(int(message.partition() or 0))
+    consumer.close()
+    return found
 
 
 def clusters(stack: Stack) -> dict[str, Cluster]:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.partitioner.default import murmur2
 
@@ -31,7 +31,7 @@ from ha_core.mirror_maker.handover import (
 )
 from ha_core.mirror_maker.handover.windows import Bounds
 from stack.harness import Stack
-from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, clusters
+from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, clusters, partitions_of_keys
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -45,22 +45,23 @@ stack = own_stack(gateways=0)
 class Begun(Handovers):
     """A flow whose remote topic a producer of the test writes as MirrorMaker 2 would."""
 
-    def write(self, count: int, partition: int = 0, **more: str) -> None:
+    def write(self, count: int, partition: int = 0) -> None:
         """Records of the source."""
-        producer = Producer({"bootstrap.servers": bootstrap(self.stack, "east"), **more})
+        producer = Producer({"bootstrap.servers": bootstrap(self.stack, "east")})
         for number in range(count):
             producer.produce(self.topic, b"%d" % number, b"k", partition, headers=[("h", b"%d" % number), ("n", None)])
         assert producer.flush(30) == 0
 
-    def copy(self, origins: Iterable[int], partition: int = 0, **more: str) -> Producer:
+    def copy(self, origins: Iterable[int], partition: int = 0, transactional_id: str = "") -> Producer:
         """Copies records of the source by their place in its log, doubled ones as often as they are named."""
         here = [record for _, record in self.in_source(partition)]
+        more = {"transactional.id": transactional_id} if transactional_id else {}
         producer = Producer({"bootstrap.servers": bootstrap(self.stack, TARGET), **more})
-        if "transactional.id" in more:
+        if transactional_id:
             producer.init_transactions(30)
             producer.begin_transaction()
         for at in origins:
-            key, value, headers, (_, time_ms) = here[at]  # type: ignore[misc]
+            key, value, headers, time_ms = here[at]
             producer.produce(self.remote, value, key, partition, timestamp=time_ms, headers=list(headers))
         assert producer.flush(30) == 0
         return producer
@@ -204,10 +205,9 @@ def test_an_open_transaction_is_refused_and_an_aborted_one_counts_as_not_copied(
     """As an exactly-once MirrorMaker 2 leaves it when it is killed."""
     flow = make()
     flow.write(20)
-    name = {"transactional.id": flow.alias}
-    flow.copy(range(10), **name).commit_transaction(30)
+    flow.copy(range(10), transactional_id=flow.alias).commit_transaction(30)
     flow.commit(9)
-    producer = flow.copy(range(10, 15), **name)
+    producer = flow.copy(range(10, 15), transactional_id=flow.alias)
     with pytest.raises(HandoverError, match="a transaction is open in the remote topic"):
         flow.take()
     producer.abort_transaction(30)
@@ -240,8 +240,9 @@ def test_aborted_records_of_the_source_are_no_gap_whether_mirror_maker_copied_th
         assert remote.flush(30) == 0
     flow.copy(range(10, 15))
     flow.commit(7)
-    # Then copying goes on above all that: ten records, five aborted ones, their marker, five records
-    assert [(one.source_start, one.exact) for one in flow.take()] == [(21, True)]
+    # Then copying goes on above the last of these, wherever the marker of the transaction lies
+    last, _ = flow.in_source(0)[14]
+    assert [(one.source_start, one.exact) for one in flow.take()] == [(last + 1, True)]
 
 
 def test_times_of_a_log_that_stamps_records_itself_are_not_compared(make: Make) -> None:
@@ -261,7 +262,8 @@ def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> 
     for done in admin.delete_records([TopicPartition(flow.topic, 0, 20)]).values():
         done.result(30)
     (place,) = flow.take()
-    assert (place.source_start, place.reason) == (20, "the source has deleted offsets 10 to 19, and no copy has them")
+    assert place.source_start == 20
+    assert "the source has deleted offsets 10 to 19, and no copy has them" in place.reason
 
 
 def test_a_place_above_the_bounds_is_not_guessed(make: Make) -> None:
@@ -305,24 +307,8 @@ def test_offsets_are_written_where_javas_producer_puts_them(make: Make) -> None:
     assert written == {key: next_offset - 1 for key, next_offset in wanted.items()}
     assert read_source_offsets(flow.settings, state) == written
     places = partitions_of_keys(flow.settings, state.offsets_topic)
-    assert places == {key: [(murmur2(key) & 0x7FFF_FFFF) % 25] for key in places}
+    assert places == {key: {(murmur2(key) & 0x7FFF_FFFF) % 25} for key in places}
     assert len(places) == 50
-
-
-def partitions_of_keys(settings: dict[str, str], topic: str) -> dict[bytes, list[int]]:
-    consumer = Consumer({**settings, "group.id": "reads", "enable.partition.eof": True})
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(25)])
-    found: dict[bytes, list[int]] = {}
-    ended = 0
-    while ended < 25:
-        message = consumer.poll(20)
-        assert message is not None
-        if message.error():
-            ended += 1
-        else:
-            found.setdefault(message.key() or b"", []).append(int(message.partition() or 0))
-    consumer.close()
-    return found
 
 
 def test_a_deleted_offset_is_unknown(make: Make) -> None:

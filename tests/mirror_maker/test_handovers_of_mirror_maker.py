@@ -6,12 +6,25 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
 
+from ha_core.flows.records import OffsetSync
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.mirror_maker.handover import HandoverError, ended_copies, require_stopped
+from ha_core.kafka.copying import Copying
+from ha_core.mirror_client import MirrorClient, MirrorClientError
+from ha_core.mirror_maker.handover import HandedCopy, HandoverError, ended_copies, require_stopped
 from stack.harness import Stack
-from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, Load, clusters, wait_until
+from tests.kit.handing_over import (
+    LOG,
+    LOG_PARTITIONS,
+    TARGET,
+    Handovers,
+    Load,
+    clusters,
+    partitions_of_keys,
+    wait_until,
+)
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -56,6 +69,40 @@ def load(stack: Stack) -> Iterator[Callable[[Handovers], Load]]:
         one.stop()
 
 
+def write_offset_syncs(flow: Handovers, job: Copying) -> dict[int, int]:
+    """Writes one for the last copied record of each partition, as our worker does; partition → its remote offset."""
+    producer = Producer({"bootstrap.servers": bootstrap(flow.stack, "east")})
+    written: dict[int, int] = {}
+    for copy in flow.copies:
+        reached = job.reached(copy.id)
+        assert reached is not None
+        last = reached.progress.runs[-1]
+        written[copy.id.partition] = last.target + last.records - 1
+        sync = OffsetSync(flow.topic, copy.id.partition, last.after - 1, written[copy.id.partition])
+        producer.produce(f"mm2-offset-syncs.{TARGET}.internal", sync.value, sync.key, 0)
+    assert producer.flush(30) == 0
+    return written
+
+
+def translated_ends(flow: Handovers) -> dict[int, int]:
+    """Where MirrorMaker 2 leads a group that has read everything: partition → remote offset."""
+    group = f"billing-{flow.alias}"
+    consumer = Consumer({"bootstrap.servers": bootstrap(flow.stack, "east"), "group.id": group})
+    ends = {number: flow.in_source(number)[-1][0] + 1 for number in range(flow.partitions)}
+    consumer.commit(offsets=[TopicPartition(flow.topic, *end) for end in ends.items()], asynchronous=False)
+    consumer.close()
+    with MirrorClient(flow.settings) as client:
+
+        def told() -> bool:
+            try:
+                return len(client.translate_offsets(flow.alias, group)) == flow.partitions
+            except MirrorClientError:
+                return False
+
+        wait_until(told, "no checkpoints")
+        return {key[1]: position.offset for key, position in client.translate_offsets(flow.alias, group).items()}
+
+
 def assert_equal(flow: Handovers) -> None:
     """Both logs have the same records in the same order."""
     for number in range(flow.partitions):
@@ -87,14 +134,20 @@ def test_a_stopped_mirror_maker_hands_over_and_takes_back_without_a_doubled_reco
     with handovers.copying() as job:
         handovers.await_copied(500)
     handovers.give_back(handovers.reached(job))
+    written = partitions_of_keys(handovers.settings, handovers.state.offsets_topic)
+    assert {key: len(partitions) for key, partitions in written.items()} == dict.fromkeys(written, 1)
+    synced = write_offset_syncs(handovers, job)
     # And MirrorMaker 2 starts again
     with handovers.mirror_maker() as running:
         handovers.await_copied(500)
         writing.stop()
         handovers.await_last(writing.written)
+        checkpoints = translated_ends(handovers)
         running.check()
-    # Then the remote topic is the source, record by record
+    # Then the remote topic is the source, record by record, and groups are led above our last offset sync
     assert_equal(handovers)
+    for number, offset in checkpoints.items():
+        assert synced[number] < offset <= handovers.in_target(number)[-1][0] + 1
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
@@ -128,7 +181,7 @@ def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
     assert_nothing_skipped(handovers)
 
 
-def _assert_continued_exactly(flow: Handovers, handed: list) -> None:  # type: ignore[type-arg]
+def _assert_continued_exactly(flow: Handovers, handed: list[HandedCopy]) -> None:
     """Below the place everything of the source is in the remote topic, and above it follows what comes next, once."""
     for one in handed:
         number = one.copy.id.partition
