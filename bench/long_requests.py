@@ -36,8 +36,9 @@ def frame(name: str) -> bytes:
     api, listing = APIS[key], _listing(key)
     assert listing is not None
     version = api.max_version
-    inner = 0 if not listing.fields else sum(field.is_array and field.at(version) for field in listing.fields)
-    most = DEFAULT_LIMITS.max_partitions if key in _DATA_PATH else DEFAULT_LIMITS.max_inline // (1 + inner)
+    most = (
+        DEFAULT_LIMITS.max_partitions if key in _DATA_PATH else DEFAULT_LIMITS.max_inline // _elements(listing, version)
+    )
     message = {
         field.name: _FIXED[field.name]
         for field in SCHEMAS[key].fields("request")
@@ -53,6 +54,11 @@ def _listing(key: int) -> Field | None:
         return None
     fields = SCHEMAS[key].fields("request")
     return next((field for field in fields if field.is_array and field.at(api.max_version)), None)
+
+
+def _elements(listing: Field, version: int) -> int:
+    """Elements that one element of this list comes to: itself, and one of each list in it."""
+    return 1 + sum(_elements(field, version) for field in listing.fields or () if field.is_array and field.at(version))
 
 
 def _filled(field: Field, version: int, number: int) -> Any:

@@ -12,10 +12,12 @@ import sys
 from contextlib import suppress
 
 from bench.long_requests import frame
-from ha_core.wire import ApiKey, encode, encode_request
+from ha_core.wire import APIS, ApiKey, encode, encode_request
 
 _PATIENCE_S = 5.0
 _SIZE = struct.Struct(">i")
+_METADATA = APIS[ApiKey.METADATA].max_version
+"""The newest that gateways offer, which a real client chooses."""
 
 
 def _fetch(number: int) -> bytes:
@@ -50,7 +52,7 @@ async def _main(port: int, node_port: int, idle: int, waiting: int) -> None:
     asking = [await asyncio.open_connection("127.0.0.1", port, limit=1 << 22) for _ in range(20)]
     print("there", flush=True)
     request = {"topics": None, "allow_auto_topic_creation": False}
-    body = encode(ApiKey.METADATA, 9, "request", request)
+    body = encode(ApiKey.METADATA, _METADATA, "request", request)
     while line := await asyncio.to_thread(sys.stdin.readline):
         if not line.strip().isdecimal():
             await _long(node_port, line.strip())
@@ -58,7 +60,7 @@ async def _main(port: int, node_port: int, idle: int, waiting: int) -> None:
             continue
         some = asking[: int(line)]
         for _, writer in some:
-            writer.write(encode_request(ApiKey.METADATA, 9, 1, "app", body))
+            writer.write(encode_request(ApiKey.METADATA, _METADATA, 1, "app", body))
         await asyncio.gather(*(_answer(reader) for reader, _ in some))
         print("answered", flush=True)
 

@@ -29,7 +29,7 @@ from bench.long_requests import names as long_requests
 from bench.long_requests import rules
 from gateway.config import Config, load
 from gateway.process.gateway import Gateway
-from gateway.runtime import gc_policy
+from gateway.runtime import descriptors, gc_policy
 from gateway.runtime.offload import SWITCH_S
 from ha_core.model import Cluster, Extent, Fence, Topic
 from ha_core.plan.access.rights import Rights
@@ -81,6 +81,13 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 async def _run(scale: Scale, say: Say) -> BenchOutcome:
     idle, waiting, maps = QUICK if scale.quick else (CONNECTIONS, WAITING, MAPS)
+    may_open = descriptors.raised()
+    wanted, (idle, waiting) = (idle, waiting), fitting(idle, waiting, may_open)
+    if (idle, waiting) != wanted:
+        say(
+            f"this process may open {may_open:,} files, so {idle + waiting:,} clients connect and not {sum(wanted):,}; "
+            f"raise its hard limit (ulimit -Hn) to {_needed(*wanted):,}"
+        )
     store = MemoryStore()
     with contextlib.ExitStack() as ends:
         say(f"two clusters of paper with {maps:,} topics, and a gateway with a map for each")
@@ -115,6 +122,19 @@ async def _run(scale: Scale, say: Say) -> BenchOutcome:
         finally:
             await gateway.stop()
     return _outcome(found, idle, waiting, maps)
+
+
+def fitting(idle: int, waiting: int, may_open: int) -> tuple[int, int]:
+    """As many of these connections as the gateway can have with this number of open files, in their proportion."""
+    part = min(1.0, (may_open - descriptors.RESERVED) / (_needed(idle, waiting) - descriptors.RESERVED))
+    if part <= 0:
+        raise BenchError(f"{may_open} open files are too few: raise the hard limit (ulimit -Hn)")
+    return int(idle * part), int(waiting * part)
+
+
+def _needed(idle: int, waiting: int) -> int:
+    """Open files of the gateway: one for each client, and one more for the broker of each that waits for records."""
+    return idle + 2 * waiting + descriptors.RESERVED
 
 
 def _events(
