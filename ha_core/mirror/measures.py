@@ -19,11 +19,13 @@ class CopyMeasures:
 
     :ivar age_ms: age of records when they are sent to the target.
     :ivar latency_ms: age of records when the target has acknowledged them.
+    :ivar record_bytes: bytes of a batch for each of its records.
     :ivar records: acknowledged records; likewise bytes.
     """
 
     age_ms: Sampled = field(default_factory=Sampled)
     latency_ms: Sampled = field(default_factory=Sampled)
+    record_bytes: Sampled = field(default_factory=Sampled)
     records: int = 0
     bytes: int = 0
     _sent: deque[tuple[int, int, int, int]] = field(default_factory=deque)
@@ -40,6 +42,7 @@ class CopyMeasures:
         first_ms, newest_ms, count, size = self._sent.popleft()
         self.records += count
         self.bytes += size
+        self.record_bytes.add(size / count, size / count, count, now)
         _add(self.latency_ms, first_ms, newest_ms, count, now_ms, now)
 
 

@@ -48,6 +48,7 @@ FORMS = {
 
 
 _SAMPLED: Mapping[str, tuple[str, Callable[[CopyMeasures], Sampled]]] = {
+    "record_bytes": ("Bytes of a batch for each of its records.", attrgetter("record_bytes")),
     "record_age_ms": ("Age of records when they are sent to the target.", attrgetter("age_ms")),
     "replication_latency_ms": ("Age of records when the target has them.", attrgetter("latency_ms")),
 }

@@ -2,7 +2,10 @@
 
 from pathlib import Path
 
+from ha_core.mirror_maker.flows_file import FlowsFile
 from tests.cli.invoking import document
+
+ROOT = Path(__file__).parents[2]
 
 FILE = """
 clusters = A, B
@@ -23,3 +26,9 @@ def test_the_flows_of_a_file_are_listed_with_the_records_that_they_copy(tmp_path
         ("A->B", "committed", "earliest"),
         ("B->A", "all", "latest"),
     ]
+
+
+def test_the_sample_file_gives_two_flows_without_a_remark() -> None:
+    found = FlowsFile(ROOT / "deploy" / "mirror-maker.properties").read()
+    assert [flow.name for flow in found.flows] == ["primary->backup", "backup->primary"]
+    assert found.remarks == ()

@@ -150,7 +150,7 @@ def test_metrics_have_the_names_that_dashboards_of_mirror_maker_know(running: Fl
     until(lambda: "mirrorcheckpointconnector_checkpoint_latency_ms_avg{" in shown(), 30, shown)
     text = shown()
     assert f"{name}record_count{labels} 500.0" in text
-    for metric in ("record_age_ms", "replication_latency_ms"):
+    for metric in ("record_age_ms", "record_bytes", "replication_latency_ms"):
         for suffix in ("", "_min", "_max", "_avg"):
             assert f"{name}{metric}{suffix}{labels}" in text
     assert 'switchyard_flow_up{flow="east->west"} 1.0' in text
