@@ -225,7 +225,7 @@ def numbered(address: str, topic: str, partition: int) -> list[tuple[int, Copied
             offset = int(message.offset() or 0)
             if message.error() or offset >= end:
                 return found
-            headers = tuple((str(name), value) for name, value in message.headers() or ())
+            headers = tuple((str(header[0]), header[1]) for header in message.headers() or ())
             record = CopiedRecord(message.key(), message.value(), headers, message.timestamp()[1])
             found.append((offset, record))
             if offset == end - 1:
