@@ -40,6 +40,9 @@ def test_each_goes_on_where_the_other_stopped(stack: Stack, tmp_path: Path, vers
         def copied(least: int) -> bool:
             return sum(count(west, flow.remote, number) for number in range(PARTITIONS)) >= least
 
+        def level(number: int) -> bool:
+            return flow.in_target(number)[-1][1] == flow.in_source(number)[-1][1]
+
         load = Load(east, topic, PARTITIONS, PER_S)
         try:
             with flow.mirror_maker() as theirs:
@@ -63,7 +66,7 @@ def test_each_goes_on_where_the_other_stopped(stack: Stack, tmp_path: Path, vers
             with flows(file) as ours:
                 until(lambda: copied(load.written), 90, ours.text)
                 load.stop()
-                until(lambda: copied(load.written), 60, ours.text)
+                until(lambda: all(level(number) for number in range(PARTITIONS)), 60, ours.text)
         finally:
             load.stop()
         for number in range(PARTITIONS):
