@@ -14,7 +14,11 @@ ends; `switchyard mirrors` shows the lag of each partition.
 | `release` | always runs: no lock is left | clear the task |
 
 Clients notice nothing: gateways send no client to the copy. A `switch` of a mirrored topic goes to its copy; to move it
-to any other cluster, end its mirror first (`unlink_mirror`). The form begins as a **dry run**. Without Airflow:
+to any other cluster, end its mirror first (`unlink_mirror`).
+
+**Patterns** are kept. The job `mirror` looks for topics that they choose every few seconds, and links each as this DAG
+links a named one; a topic that is refused is shown with its reason, on the page *Mirrors*, and tried again. Internal
+topics of Kafka, of Switchyard and of MirrorMaker 2 are never chosen. The form begins as a **dry run**. Without Airflow:
 `switchyard mirror link --help`.
 """
 
@@ -24,9 +28,13 @@ from ha_core.operators.mirrors import LinkMirrorOperator, PlanMirrorOperator
 
 PARAMS = {
     forms.FIRST: forms.dry_run("Only the task **plan**: the topics to mirror, and every objection."),
-    "topics": forms.topics("Names, one a line; no patterns."),
+    "topics": forms.topics(
+        "Names, one a line. Or patterns such as **orders.\\***, which are kept: later topics get a copy too, within "
+        "seconds. **\\*** stands for all topics of the cluster."
+    ),
     "from": forms.cluster("From", "The cluster that they are written in."),
     "to": forms.cluster("To", "The cluster that gets the copies. The topics are created there."),
+    "exclude": forms.optional_entries("Left out", "Topics that the patterns leave out, names or patterns, one a line."),
     "settings_left_alone": forms.optional_entries(
         "Settings left alone", "Settings that are not synced from the source, names or patterns, one a line."
     ),

@@ -90,6 +90,7 @@ def _mirror(options: argparse.Namespace) -> None:
         options.session_timeout_s,
         options.remote,
         options.sync_every_s,
+        options.patterns_every_s,
         max_bytes_s=options.max_bytes_s,
         metrics_at=(options.metrics_host, options.metrics_port) if options.metrics_port else None,
     )
@@ -213,6 +214,8 @@ def _parser() -> argparse.ArgumentParser:
     every = "pause between reads of committed offsets"
     mirror.add_argument("--timeout-s", type=_seconds, default=10.0, help="timeout of a request to a cluster")
     mirror.add_argument("--sync-every-s", type=_seconds, default=5.0, help=every)
+    looks = "pause between looks for new topics that patterns of mirrors choose"
+    mirror.add_argument("--patterns-every-s", type=_seconds, default=5.0, help=looks)
     of_all = "limit of all mirrors together, split by partitions (default: none)"
     mirror.add_argument("--max-bytes-s", type=_positive, metavar="N", help=of_all)
     mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="port for Prometheus (default: none)")

@@ -93,10 +93,14 @@ RULES = (
         ("ha_core.model", "ha_core.plan.facts.clusters", "ha_core.wire", "ha_core.mirror", "ha_core.tls"),
         None,
     ),
-    # The job and the operators' commands both keep a mirror's settings, partitions, ACLs and commits equal.
+    # The job and the operators' commands both keep a mirror's settings, partitions, ACLs and commits equal. The job
+    # links topics of patterns by the operation of the operators' command: two ways to link would be two sets of checks.
     Rule(
         "spark_jobs",
-        (*_BELOW_JOBS, "ha_core.flows", "ha_core.mirror_maker", "ha_core.metrics", "ha_core.operations.copies.syncing"),
+        (
+            *(*_BELOW_JOBS, "ha_core.flows", "ha_core.mirror_maker", "ha_core.metrics"),
+            *("ha_core.operations.copies.syncing", "ha_core.operations.running.pattern_linking"),
+        ),
         None,
     ),
     Rule(
@@ -151,7 +155,8 @@ RULES = (
         SESSION_IMPURE,
         clock=False,
     ),
-    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache"), None),
+    # Names show the topics that are MirrorMaker 2's own.
+    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache", "ha_core.flows.policies"), None),
     Rule(
         "ha_core/platform",
         (
@@ -317,6 +322,7 @@ DAGS = OF["dags"]
         (OF["ha_core/mirror_maker"], "from ha_core.operations.running import engine"),
         (OF["ha_core/mirror"], "from ha_core.kafka.admin import Admin"),
         (JOBS, "from ha_core.operations.running.engine import run"),
+        (JOBS, "from ha_core.operations.mirror.linking import plan_link"),
         (JOBS, "import stack"),
         (GATEWAY, "from ha_core.kafka import Admin"),
         (GATEWAY, "import stack"),

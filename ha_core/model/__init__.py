@@ -22,6 +22,7 @@ from ha_core.model.mirror_job import (
     PartitionReport,
     SyncFinding,
 )
+from ha_core.model.mirror_pattern import MirrorPattern, PatternLook, PatternTopic
 from ha_core.model.operation import (
     HistoryEntry,
     Lock,

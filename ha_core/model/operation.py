@@ -42,6 +42,8 @@ SingleKind = Literal[
     "unlink",
     "reconcile",
     "throttle",
+    "link-pattern",
+    "unlink-pattern",
     "delete",
 ]
 """Operations of one revision."""
@@ -501,6 +503,9 @@ class LinkRequest(MoveRequest, MirrorPolicy):
 
     COPIES = True
 
+    pattern: str = ""
+    """Key of the pattern that asks for it; empty: an operator named the topics."""
+
 
 class LinkOperation(MoveOperation):
     """Topics get a mirror in the target; nothing moves."""
@@ -547,7 +552,7 @@ class HistoryEntry(Document):
 class Lock(Document):
     """`/locks/{scope key}`: the operation that works on it.
 
-    Keys: `topic:NAME`, `group:NAME`, `user:NAME`, `cluster:NAME`.
+    Keys: `topic:NAME`, `group:NAME`, `user:NAME`, `cluster:NAME`, `pattern:KEY`.
     """
 
     FOLDER = "/locks"

@@ -16,14 +16,16 @@ if TYPE_CHECKING:
     from ha_core.model.operation import LinkRequest
     from ha_core.operations.engine.report import Report
     from ha_core.operations.mirror.linking import LinkProposal
+    from ha_core.operations.mirror.patterns import PatternProposal
 
 
 class PlanMirrorOperator(SwitchyardOperator):
     """Judge the mirrors that would be made, and log the proposal; `table` has it as a page. Changes nothing.
 
-    :param topics: names, one per line.
+    :param topics: names, or patterns, which are kept for later topics; one per line.
     :param origin: the cluster in which they are written.
     :param target: the cluster that gets the copies.
+    :param exclude: topics that the patterns leave out, names or patterns.
     :param settings_left_alone: settings not to sync from the source, names or patterns.
     :param max_bytes_s: maximum bytes per second copied, per topic; empty: unlimited.
     """
@@ -32,13 +34,21 @@ class PlanMirrorOperator(SwitchyardOperator):
     origin: Any = Text(name="from")
     target: Any = Text(name="to")
     reason: Any = Text()
+    exclude: Any = LinesField(())
     settings_left_alone: Any = LinesField(())
     max_bytes_s: Any = Text("none")
 
     def work(self) -> dict[str, Any]:
+        from ha_core.operations.mirror.patterns import are_patterns
         from ha_core.plan.facts.verdict import amount
+        from ha_core.present.mirror_patterns import would_put
         from ha_core.present.moves import objections
 
+        if are_patterns(self.topics):
+            patterns = self._plan_patterns()
+            patterns.require_sound()
+            self.would(would_put(patterns), objections=objections([*patterns.refused_topics, *patterns.verdicts]))
+            return patterns.to_json()
         proposal = self._plan()
         proposal.require_sound()
         what = amount(len(proposal.moves.topics), "topic")
@@ -55,11 +65,27 @@ class PlanMirrorOperator(SwitchyardOperator):
         return proposal
 
     def request(self) -> LinkRequest:
+        from ha_core.operations.engine.errors import unchanged
         from ha_core.operations.mirror.linking import link_request
+
+        if self.exclude:
+            raise unchanged("Topics are left out of patterns only: of named topics, leave out the others.")
+        return link_request(self.topics, self.origin, self.target, self.reason, **self._policy())
+
+    def _policy(self) -> dict[str, Any]:
         from ha_core.operations.mirror.throttling import limit_of
 
-        policy = {"settings_left_alone": self.settings_left_alone, "max_bytes_s": limit_of(self.max_bytes_s)}
-        return link_request(self.topics, self.origin, self.target, self.reason, **policy)
+        return {"settings_left_alone": tuple(self.settings_left_alone), "max_bytes_s": limit_of(self.max_bytes_s)}
+
+    def _plan_patterns(self) -> PatternProposal:
+        from ha_core.operations.mirror.patterns import pattern_request, plan_patterns
+        from ha_core.present.mirror_patterns import pattern_proposal_page
+
+        route = self.origin, self.target
+        request = pattern_request(self.topics, *route, self.exclude, self.reason, **self._policy())
+        proposal = plan_patterns(self.environment, request)
+        self.propose(pattern_proposal_page(proposal), MAX_LISTED)
+        return proposal
 
 
 class LinkMirrorOperator(PlanMirrorOperator):
@@ -71,9 +97,12 @@ class LinkMirrorOperator(PlanMirrorOperator):
     preview_in = "the proposal is in the log of the task before"
 
     def work(self) -> dict[str, Any]:
+        from ha_core.operations.mirror.patterns import are_patterns
         from ha_core.operations.running import engine
         from ha_core.plan.facts.verdict import amount
 
+        if are_patterns(self.topics):
+            return self._put_patterns()
         operation_id = current_id(base_of(self.context, "link"), self.environment.operation)
         if self.environment.operation(operation_id) is None:
             engine.start(self.environment, self._plan(), operation_id)
@@ -83,6 +112,21 @@ class LinkMirrorOperator(PlanMirrorOperator):
         self.done(
             f"mirrored from {self.origin} to {self.target} from now on: {what}, by {operation_id}. The page Mirrors "
             "shows their lag"
+        )
+        return report.to_json()
+
+    def _put_patterns(self) -> dict[str, Any]:
+        from ha_core.operations.mirror.patterns import put_patterns
+        from ha_core.plan.facts.verdict import listed
+
+        finished = self.finish_own()
+        report = finished[-1] if finished else put_patterns(self.environment, self._plan_patterns())
+        if report is None:
+            raise AirflowSkipException("nothing was changed: the patterns stand like this already")
+        self.require_served(report)
+        self.done(
+            f"topics of {self.origin} that {listed(self.topics)} chooses are mirrored to {self.target} from now on, "
+            f"later ones too, by {report.operation}. The page Mirrors shows how far that has come"
         )
         return report.to_json()
 
@@ -128,22 +172,28 @@ class ThrottleMirrorOperator(SwitchyardOperator):
 
 class UnlinkMirrorOperator(SwitchyardOperator):
     """Stop copying topics, in one revision, or in several if there are many. The copies stay, or are deleted.
-    Fails if a mirror does not exist, or if a copy to be deleted is still needed.
+    Fails if a mirror does not exist, or if a copy to be deleted is still needed. Patterns are removed; their mirrors
+    stay.
 
-    :param topics: names, one per line.
+    :param topics: names, or patterns as they were given, one per line.
     :param target: the cluster that has the copies.
+    :param source: the cluster of a pattern, if it has several.
     :param delete_copy: delete the copies.
     """
 
     topics: Any = LinesField()
     target: Any = Text(name="cluster")
+    source: Any = Text("", name="from")
     delete_copy: Any = Flag()
     reason: Any = Text()
 
     def work(self) -> dict[str, Any]:
+        from ha_core.operations.mirror.patterns import are_patterns
         from ha_core.operations.mirror.unlinking import judged, unlink
         from ha_core.plan.facts.verdict import amount, listed
 
+        if are_patterns(self.topics):
+            return self._remove_patterns()
         reports = [*self.finish_own()]
         what = f"{amount(len(set(self.topics)), 'mirror')} in {self.target}"
         for report in reports:
@@ -162,6 +212,27 @@ class UnlinkMirrorOperator(SwitchyardOperator):
         by = listed(report.operation for report in reports)
         self.done(f"ended {what}, and {copies}, by {by}")
         return reports[-1].to_json()
+
+    def _remove_patterns(self) -> dict[str, Any]:
+        from ha_core.operations.engine.errors import unchanged
+        from ha_core.operations.mirror.patterns import remove_patterns, to_remove
+        from ha_core.plan.facts.verdict import listed
+        from ha_core.present.mirror_patterns import removed_words
+
+        if self.delete_copy:
+            raise unchanged("Copies are deleted of topics by their names: a pattern has none of its own.")
+        words = f"{listed(self.topics)}: later topics get no mirror by it"
+        if finished := self.finish_own():
+            report = finished[-1]
+        else:
+            words = removed_words(to_remove(self.environment, self.topics, self.target, self.source))
+            self.would(f"would remove {words}", objections=["none"])
+            if self.dry_run:
+                raise DryRunEnds("This is a dry run: nothing is changed.")
+            report = remove_patterns(self.environment, self.topics, self.target, self.reason, self.source)
+        self.require_served(report)
+        self.done(f"removed {words}, by {report.operation}")
+        return report.to_json()
 
     def _ended_by(self, report: Report) -> tuple[Mirror, ...]:
         from ha_core.model import SingleOperation

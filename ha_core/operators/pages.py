@@ -44,6 +44,7 @@ class MirrorsPage:
 def _look() -> str:
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.operations.clusters.mirrors import mirrors_now, synced
+    from ha_core.operations.mirror.pattern_states import patterns_now
     from ha_core.operations.overview.health import left_behind
     from ha_core.present.mirror_picture import document
     from ha_core.present.mirrors import below_mirrors
@@ -53,7 +54,8 @@ def _look() -> str:
         with SwitchyardHook().get_conn("airflow:page") as environment:
             mirrors = mirrors_now(environment)
             looks = synced(environment, mirrors.mirrors)
-            below = [*below_mirrors(mirrors, [*left_behind(environment)], looks, environment.age_s)]
+            left = [*left_behind(environment)]
+            below = [*below_mirrors(mirrors, patterns_now(environment), left, looks, environment.age_s)]
             return document(mirrors, below, environment.now())
     except (StoreError, SecurityProfileError, AirflowException, ValueError) as error:
         raise PageError(f"The mirrors cannot be shown: {error}") from error

@@ -9,9 +9,11 @@ from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
 from ha_core.operations.copies.comparing import WELL, MirrorsCompared, PartitionCompared, State
 from ha_core.operations.copies.syncing.passes import MirrorsSynced
 from ha_core.operations.engine.report import Problem
+from ha_core.operations.mirror.pattern_states import PatternsNow
 from ha_core.plan.absence.decision import FINDINGS
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal
+from ha_core.present.mirror_patterns import patterns_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
 from ha_core.present.state import problems_page
 
@@ -199,7 +201,11 @@ def synced_page(syncs: MirrorsSynced) -> Page:
 
 
 def below_mirrors(
-    mirrors: MirrorsNow, left: Sequence[Problem], looks: Collection[MirrorSync], age_s: Callable[[str], float]
+    mirrors: MirrorsNow,
+    patterns: PatternsNow,
+    left: Sequence[Problem],
+    looks: Collection[MirrorSync],
+    age_s: Callable[[str], float],
 ) -> Page:
     """Blocks below the tables of mirrors.
 
@@ -210,6 +216,7 @@ def below_mirrors(
         yield from problems_page(left)
     elif not mirrors.rows:
         yield "`switchyard mirror link TOPIC… --from CLUSTER --to CLUSTER`, in Airflow the DAG `link_mirror`, makes one"
+    yield from patterns_page(patterns, age_s)
     yield from syncs_page(looks, age_s)
 
 

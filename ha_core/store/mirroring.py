@@ -1,34 +1,41 @@
-"""The mirrors, and the documents by which the mirror job's driver and tasks talk: outside of revisions."""
+"""The mirrors and their patterns, and the documents by which the mirror job's driver and tasks talk: those outside of
+revisions."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from functools import partial
+from typing import Generic, NamedTuple, TypeVar
 
 from ha_core.model import (
+    Document,
     FlowWorker,
     LostTail,
     Mirror,
     MirrorCopies,
+    MirrorPattern,
     MirrorReport,
     MirrorSync,
     MirrorTask,
+    PatternLook,
     UnreadableDocumentError,
 )
 from ha_core.store import documents, paths
 from ha_core.store.documents import demanded, nodes_of, readable
 from ha_core.store.errors import ConflictError
-from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, existing, once, placed
+from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, existing, once, placed, remove
 
 log = logging.getLogger(__name__)
 
 Versioned = tuple[MirrorTask, int | None]
 """A document, and the node version that it replaces; None: there is no node yet."""
 
+D = TypeVar("D", bound=Document)
 
-class MirrorsFound(NamedTuple):
-    readable: list[Mirror]
+
+class DocumentsFound(NamedTuple, Generic[D]):
+    readable: list[D]
     """By key."""
     unreadable: Mapping[str, str]
     """key → why this version cannot read it."""
@@ -39,18 +46,44 @@ class Mirroring(OnTree):
         """All mirrors by key; those that this version cannot read are left out."""
         return self.find_mirrors().readable
 
-    def find_mirrors(self) -> MirrorsFound:
-        found, unreadable = list[Mirror](), dict[str, str]()
-        for path, node in existing(self._tree, nodes_of(self._tree, Mirror.FOLDER)):
+    def find_mirrors(self) -> DocumentsFound[Mirror]:
+        return self._find(Mirror)
+
+    def find_mirror_patterns(self) -> DocumentsFound[MirrorPattern]:
+        return self._find(MirrorPattern)
+
+    def mirror_patterns(self) -> list[MirrorPattern]:
+        """All patterns by key, for a decision that must not miss one.
+
+        :raises UnreadableDocumentError: this version cannot read one.
+        """
+        return demanded(self._tree, MirrorPattern, "topics that it chooses get no mirror by it any more")
+
+    def _find(self, kind: type[D]) -> DocumentsFound[D]:
+        found, unreadable = list[D](), dict[str, str]()
+        for path, node in existing(self._tree, nodes_of(self._tree, kind.FOLDER)):
             key = paths.decode(path.rpartition("/")[2])
             try:
-                mirror = documents.from_bytes(Mirror, node.data, path)
-                if mirror.key != key:
-                    raise UnreadableDocumentError(f"{path}: the document inside is of {mirror.key!r}")  # noqa: TRY301
-                found.append(mirror)
+                document = documents.from_bytes(kind, node.data, path)
+                if (named := paths.name_of(document)) != key:
+                    raise UnreadableDocumentError(f"{path}: the document inside is of {named!r}")  # noqa: TRY301
+                found.append(document)
             except UnreadableDocumentError as error:
                 unreadable[key] = str(error)
-        return MirrorsFound(found, unreadable)
+        return DocumentsFound(found, unreadable)
+
+    def pattern_looks(self) -> dict[str, PatternLook]:
+        """Key of a pattern → the last look at its topics; patterns that no job has looked at are missing."""
+        return {look.key: look for look in readable(self._tree, PatternLook)}
+
+    def keep_pattern_look(self, look: PatternLook) -> None:
+        """Replaces the result of an earlier look, of any process."""
+        self._keep(look, f"the topics of the pattern {look.key}")
+
+    def drop_pattern_look(self, key: str) -> None:
+        once(
+            self._tree, f"the topics of the pattern {key}", partial(remove, self._tree, paths.path_of(PatternLook, key))
+        )
 
     def lost_tails(self, topics: Collection[str] | None = None, cluster: str | None = None) -> list[LostTail]:
         """The lost tails of forced switches, by key: of these topics (None: of all), in this cluster (None: in any).
@@ -87,13 +120,15 @@ class Mirroring(OnTree):
 
     def keep_mirror_sync(self, sync: MirrorSync) -> None:
         """Replaces the result of an earlier look, of any process."""
-        path = paths.path_of(MirrorSync, sync.key)
-        data = documents.to_bytes(sync)
+        self._keep(sync, f"the differences of mirrors of {sync.source} in {sync.target}")
+
+    def _keep(self, document: Document, what: str) -> None:
+        path, data = paths.path_of(type(document), paths.name_of(document)), documents.to_bytes(document)
 
         def write() -> None:
             self._tree.write([placed(path, data, self._tree.get(path))])
 
-        once(self._tree, f"the differences of mirrors of {sync.source} in {sync.target}", write)
+        once(self._tree, what, write)
 
     def mirror_slots(self) -> dict[int, int]:
         """slot → version of its document, whatever its content."""

@@ -23,7 +23,7 @@ from ha_core.model import Mirror, MirrorJob, MirrorReport, MirrorShare, MirrorTa
 from ha_core.model.portions import portions
 from ha_core.store.errors import AlreadyRegisteredError, ConflictError, StoreError
 from ha_core.store.gateways import Registration
-from ha_core.store.mirroring import MirrorsFound
+from ha_core.store.mirroring import DocumentsFound
 from ha_core.store.store import Store
 from spark_jobs.driver_watchdog import SparkGoneError, first_line, within
 from spark_jobs.mirror.counts import PartitionCounts
@@ -235,7 +235,7 @@ class Lead:
         self._progress_log.log_changes(mirrors, counts, reports, now_s)
         self._metrics.follow(mirrors, reports)
 
-    def _with_unreadable(self, mirrors_found: MirrorsFound) -> list[Mirror]:
+    def _with_unreadable(self, mirrors_found: DocumentsFound[Mirror]) -> list[Mirror]:
         """The mirrors to copy, by key. An unreadable mirror stays with its tasks, in its last readable version: taking
         its copies away would fence them. Without a readable document it must not be begun anew.
         """

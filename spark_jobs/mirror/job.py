@@ -2,8 +2,9 @@
 
 import logging
 import signal
+import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -11,7 +12,9 @@ from typing import Any
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.security import load_profiles
 from ha_core.metrics.http import HttpServer
+from ha_core.model import Mirror
 from ha_core.model.shown import ShownFormatter
+from ha_core.operations.running.pattern_linking import opened
 from ha_core.store.zookeeper import connect
 from spark_jobs.broker_queries import Reach
 from spark_jobs.inputs import InputError
@@ -19,6 +22,8 @@ from spark_jobs.long_tasks import counting, run_task, tags_of
 from spark_jobs.mirror.counts import PartitionCounts
 from spark_jobs.mirror.driver import Driver, Spark
 from spark_jobs.mirror.metrics import MirrorMetrics
+from spark_jobs.mirror.pattern_links import EVERY_S as PATTERNS_EVERY_S
+from spark_jobs.mirror.pattern_links import PatternLinks
 from spark_jobs.mirror.syncing import EVERY_S, Syncing
 from spark_jobs.mirror.task import Slot, TaskEnded, TaskSettings
 from spark_jobs.mirror.task import run as run_slot
@@ -35,6 +40,7 @@ def run(
     session_timeout_s: float,
     remote: str | None,
     sync_every_s: float = EVERY_S,
+    patterns_every_s: float = PATTERNS_EVERY_S,
     max_bytes_s: int | None = None,
     metrics_at: tuple[str, int] | None = None,
 ) -> None:
@@ -42,6 +48,7 @@ def run(
 
     :param tasks: None: as many as Spark runs at once.
     :param sync_every_s: pause between reads of committed offsets.
+    :param patterns_every_s: pause between looks at the topics of a pattern's source.
     :param max_bytes_s: limit for all mirrors together; None: none.
     :param metrics_at: host and port for Prometheus.
     :raises InputError: the port for metrics cannot be bound.
@@ -63,10 +70,17 @@ def run(
             serving(metrics, metrics_at),
             PartitionCounts(opens) as counts,
             Syncing(store, opens, sync_every_s) as syncing,
+            opened(zookeeper, root, session_timeout_s, profiles, f"mirror job on {socket.gethostname()}") as linking,
+            PatternLinks(linking, patterns_every_s) as patterns,
         ):
+
+            def follow(mirrors: Iterable[Mirror] | None, known: Mapping[tuple[str, str], int]) -> None:
+                syncing.follow(mirrors, known)
+                patterns.follow(leads=mirrors is not None)
+
             settings = TaskSettings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
             sessions = partial(_session, settings, tasks, remote)
-            driver = Driver(store, counts, sessions, syncing.follow, max_bytes_s, metrics)
+            driver = Driver(store, counts, sessions, follow, max_bytes_s, metrics)
             for number in (signal.SIGTERM, signal.SIGINT):
                 signal.signal(number, lambda *_: driver.stop())
             driver.run()

@@ -90,6 +90,34 @@ def mirrors(environment: Environment, topic: str) -> dict[str, str]:
     return {mirror.source: mirror.target for mirror in environment.store.mirrors() if mirror.topic == topic}
 
 
+def test_a_pattern_is_put_and_removed_by_runs_of_dags(run_dag: Run, workload: Workload) -> None:
+    environment, text = workload.environment, f"{workload.topic}*"
+    link: dict[str, Any] = {"topics": [text], "from": "east", "to": "west", "reason": "a standby", "exclude": ["x-*"]}
+    end: dict[str, Any] = {"topics": [text], "cluster": "west", "reason": "no longer needed", "dry_run": False}
+    # When it is only looked at, then the topics of today are told, and nothing is kept
+    looked = run_dag("link_mirror", {**link, "dry_run": True})
+    assert said(looked) == f"DRY RUN: would mirror {text} from east to west, later topics too: 1 topic now"
+    assert environment.store.mirror_patterns() == []
+    # When it is put, then it stands, and no mirror is made by the run itself
+    made = run_dag("link_mirror", {**link, "dry_run": False})
+    assert made.state == "success", made.results
+    assert said(made).startswith(
+        f"DONE: topics of east that {text} chooses are mirrored to west from now on, later ones"
+    )
+    (pattern,) = environment.store.mirror_patterns()
+    assert (pattern.pattern, pattern.route, pattern.exclude) == (text, ("east", "west"), ("x-*",))
+    assert mirrors(environment, workload.topic) == {}
+    # And asked for again it changes nothing
+    again = run_dag("link_mirror", {**link, "dry_run": False})
+    assert said(again) == "NOTHING TO DO: nothing was changed: the patterns stand like this already"
+    # When it is removed, then it is gone, and a second time it is refused
+    ended = run_dag("unlink_mirror", end)
+    assert said(ended).startswith(f"DONE: removed {text}: later topics get no mirror by it, by ")
+    assert environment.store.mirror_patterns() == []
+    refused = run_dag("unlink_mirror", end)
+    assert (refused.state, said(refused)[:26]) == ("failed", "REFUSED: nothing changed. ")
+
+
 def test_a_mirror_lives_by_runs_of_dags_through_switches_and_the_loss_of_a_cluster(
     run_dag: Run, stack: Stack, workload: Workload
 ) -> None:

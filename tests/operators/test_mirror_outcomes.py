@@ -24,6 +24,7 @@ from ha_core.operations.copies.syncing.passes import MirrorsSynced  # noqa: E402
 from ha_core.operations.engine.errors import RefusedError  # noqa: E402
 from ha_core.operations.mirror import linking, throttling, unlinking  # noqa: E402
 from ha_core.operations.mirror.linking import LinkProposal  # noqa: E402
+from ha_core.operations.mirror.patterns import are_patterns  # noqa: E402
 from ha_core.operators.mirrors import (  # noqa: E402
     PlanMirrorOperator,
     ReconcileOperator,
@@ -210,15 +211,22 @@ def test_a_dry_run_of_a_link_has_its_verdicts_in_the_result(monkeypatch: pytest.
     monkeypatch.setattr(linking, "plan_link", lambda *_: proposal)
     context, pushed = running(monkeypatch, PlanMirrorOperator)
     asked: dict[str, Any] = {"topics": ["orders"], "origin": "east", "target": "west", "reason": "r"}
-    asked["settings_left_alone"] = []
+    asked |= {"exclude": [], "settings_left_alone": []}
     PlanMirrorOperator(task_id="work", **asked, max_bytes_s="none", dry_run=True).execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, "would mirror 1 topic from east to west")
     assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]
 
 
-def test_a_pattern_for_a_new_mirror_is_refused() -> None:
-    with pytest.raises(RefusedError, match=r"orders-\*: a mirror takes topic names, not patterns"):
-        linking.link_request(["payments", "orders-*"], "east", "west", "r")
+def test_a_pattern_among_names_is_refused_and_topics_are_left_out_of_patterns_only() -> None:
+    with pytest.raises(RefusedError, match=r"orders-\* is kept for later topics too, payments is not"):
+        are_patterns(["payments", "orders-*"])
+    with pytest.raises(RefusedError, match=r"orders-\*: a link takes names of topics"):
+        linking.link_request(["orders-*"], "east", "west", "r")
+    task = PlanMirrorOperator(
+        task_id="work", topics=["orders"], exclude=["x"], origin="east", target="west", reason="r"
+    )
+    with pytest.raises(RefusedError, match="left out of patterns only"):
+        task.request()
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from ha_core.model import Crossing, Extent, LostTail, Mirror, Run, Scope, SyncFi
 from ha_core.model.extent import identity
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, GroupFacts, Replicas
 from ha_core.plan.facts.verdict import Verdict
-from ha_core.plan.mirror.linking import LINK_RULES
-from tests.plan.preflight_case import HERE, SOUND, Case
+from ha_core.plan.mirror.linking import LINK_RULES, PATTERN_RULES
+from tests.plan.preflight_case import EMPTY, HERE, SOUND, Case
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
 PINNED = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
@@ -408,6 +408,19 @@ def refusals(case: Case) -> dict[str, Verdict]:
 
 def test_a_sound_link_is_not_refused() -> None:
     assert refusals(link(topic=None)) == refusals(link()) == {}
+
+
+@pytest.mark.parametrize("other", ["west", "north"])
+def test_a_pattern_links_no_topic_without_a_map_that_another_cluster_has_too(other: str) -> None:
+    # Given an empty topic of that name in another cluster, to which clients may be bound
+    two = link(topic=None).with_topic(other, EMPTY)
+    (verdict,) = [one for one in two.judge(PATTERN_RULES) if one.level == "error"]
+    assert (verdict.code, verdict.about) == ("name-taken", "topic orders")
+    assert verdict.text.startswith(f"{other} has a topic orders too")
+    # Then an operator may link it, and so may a pattern if a map leads all clients to one of them
+    assert refusals(two) == {}
+    mapped = link().with_topic(other, EMPTY)
+    assert not [one for one in mapped.judge(PATTERN_RULES) if one.level == "error"]
 
 
 def test_a_link_that_would_close_a_circle_is_refused_with_the_way_round() -> None:

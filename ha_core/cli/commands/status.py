@@ -12,6 +12,7 @@ from ha_core.operations.clusters import registered
 from ha_core.operations.clusters.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.clusters.last_seen import record, record_always
 from ha_core.operations.clusters.mirrors import mirrors_now, synced
+from ha_core.operations.mirror.pattern_states import patterns_now
 from ha_core.operations.overview.health import problems
 from ha_core.operations.overview.notices import notices
 from ha_core.present.state import (
@@ -55,6 +56,7 @@ def status(
         "mirrors": mirrors.totals_json(),
         "platform": caches(environment),
         "mirror_syncs": synced(environment, mirrors.mirrors),
+        "mirror_patterns": patterns_now(environment),
     }
     warnings = [f"warning: {text}" for text in environment.warnings]
     if check:

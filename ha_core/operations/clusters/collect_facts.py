@@ -11,7 +11,7 @@ from functools import reduce
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, UnsupportedByClusterError
 from ha_core.mirror.notes import COPIERS
-from ha_core.model import Cluster, MoveSet, View, legal_name
+from ha_core.model import Cluster, MoveRequest, MoveSet, View, legal_name
 from ha_core.operations.clusters.last_seen import with_last_known
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
@@ -154,6 +154,23 @@ def gather_all(
         return facts
     more = gather(environment, view, clusters, MoveSet(topics=outside), timeout_s, dead)
     return facts.also(Facts(topics=more.topics))
+
+
+def gather_beside_silent(environment: Environment, view: View, request: MoveRequest, moves: MoveSet) -> Facts:
+    """As `gather` of all clusters, for a plan that is made again and again: a third cluster that is masked, or did not
+    answer a moment ago, is not waited for, and counts as it was last known."""
+    route = {request.origin, request.target}
+    spared = {
+        cluster.name
+        for cluster in view.clusters.values()
+        if cluster.name not in route and (cluster.masked is not None or environment.is_silent(cluster.name))
+    }
+    facts = gather(environment, view, view.clusters.keys() - spared, moves)
+    facts = reduce(Facts.also, map(_silent, sorted(spared)), facts)
+    for name in sorted(view.clusters.keys() - route):
+        if not facts.clusters[name].reachable:
+            facts = with_last_known(environment, name, moves, facts)
+    return facts
 
 
 def _silent(cluster: str) -> Facts:

@@ -168,7 +168,8 @@ def remove_cluster(environment: Environment, name: str, reason: str = "removed b
     found, view = environment.store.read(Cluster, name), environment.store.load()
     if found is None:
         raise no_such_cluster(name, view.clusters)
-    uses = references(view, name)
+    patterns = (one for one in environment.store.mirror_patterns() if name in one.route)
+    uses = [*references(view, name), *(f"pattern {one.pattern} of mirrors" for one in patterns)]
     if uses:
         raise RefusedError(
             f"Cluster {name} is still referred to by {listed(uses)}. Move them away first; {gone_for_good(name)}."

@@ -10,7 +10,7 @@ from ha_core.model import MoveOperation, MoveRequest, View
 from ha_core.model.extent import open_extent
 from ha_core.model.operation import LinkOperation, LinkRequest
 from ha_core.model.portions import portions
-from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
+from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather, gather_beside_silent
 from ha_core.operations.copies.syncing.groups import Memory
 from ha_core.operations.copies.syncing.passes import sync
 from ha_core.operations.copies.syncing.topics import make_copies
@@ -26,7 +26,16 @@ from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.facts.verdict import amount, listed
-from ha_core.plan.mirror.linking import BACK, LINK_RULES, Step, link_change, mirrors, remaining_steps, unlink_change
+from ha_core.plan.mirror.linking import (
+    BACK,
+    LINK_RULES,
+    PATTERN_RULES,
+    Step,
+    link_change,
+    mirrors,
+    remaining_steps,
+    unlink_change,
+)
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import PreflightCase, preflight
 from ha_core.store.errors import StoreError
@@ -62,7 +71,7 @@ def link_request(topics: Collection[str], source: str, target: str, reason: str,
     :raises RefusedError: names the value and the allowed ones.
     """
     if patterns := [name for name in topics if is_pattern(name)]:
-        raise unchanged(f"{listed(patterns)}: a mirror takes topic names, not patterns. Name each topic.")
+        raise unchanged(f"{listed(patterns)}: a link takes names of topics. Patterns are put by themselves.")
     scope = [f"topic:{name}" for name in topics]
     request = make_request(scope, source, target, reason=reason, include_other_users=True)
     return LinkRequest.model_validate(request.model_dump() | policy)
@@ -76,10 +85,14 @@ def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     view, store = environment.store.load(), environment.store
     found = closure(view, known_usage(environment).counts, request)
     store.deleted_records(found.moves.topics)  # only for its error: the last step reads them, when copies are made
-    facts = gather(environment, view, view.clusters, found.moves)
+    by_pattern = isinstance(request, LinkRequest) and request.pattern != ""
+    if by_pattern:
+        facts = gather_beside_silent(environment, view, request, found.moves)
+    else:
+        facts = gather(environment, view, view.clusters, found.moves)
     case = PreflightCase(view, request, found, facts, store.locks(), store.gateways())
     case = with_trials(environment, case, PATIENCE_S)
-    verdicts = tuple(preflight(case, rules=LINK_RULES))
+    verdicts = tuple(preflight(case, rules=PATTERN_RULES if by_pattern else LINK_RULES))
     return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
 
 
@@ -122,7 +135,7 @@ class LinkSteps(MoveSteps[LinkOperation, Step]):
             self._believe_log_starts(touched.view)
             batches = list(portions(wanted, MAX_REVISION_BYTES, lambda mirror: len(mirror.to_bytes())))
             for number, some in enumerate(batches, 1):
-                documents = link_change(self.journal.operation, some, last=number == len(batches))
+                documents = link_change(self.journal.operation, touched.view, some, last=number == len(batches))
                 revision = touched.commit(documents, "link")
             self.journal.update(revision=revision)
             seen.update(revision=revision, topics=len(wanted))

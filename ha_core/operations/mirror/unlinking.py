@@ -18,7 +18,8 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
-from ha_core.model import Mirror, SingleOperation, View
+from ha_core.model import Mirror, MirrorPattern, SingleOperation, View
+from ha_core.model.mirror_pattern import MAX_EXCLUDED
 from ha_core.model.portions import portions
 from ha_core.operations.copies.syncing.pair import now_s
 from ha_core.operations.copies.taken import fence_copiers
@@ -32,8 +33,10 @@ from ha_core.operations.engine.single import SERVED, Expected, Single, beginning
 from ha_core.plan.facts.clusters import may_have_members
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import listed
+from ha_core.plan.mirror.patterns import would_link_again
 from ha_core.plan.mirror.syncing import homes
 from ha_core.plan.mirror.unlinking import needed
+from ha_core.store.commits import Key
 from ha_core.store.errors import StoreError
 
 BATCH_MIRRORS, BATCH_BYTES = 500, 300_000
@@ -52,11 +55,13 @@ class MirrorsToEnd:
     :ivar mirrors: includes those that an earlier operation has ended, if it may have left some of their copies.
     :ivar expected: the documents of linked mirrors, with their versions.
     :ivar topic_ids: copies to be deleted → the ids of their topics.
+    :ivar patterns: patterns that would link them again, as they leave these topics out from then on.
     """
 
     mirrors: tuple[Mirror, ...]
     expected: Expected
     topic_ids: Mapping[str, str]
+    patterns: tuple[MirrorPattern, ...] = ()
 
 
 def unlink(
@@ -99,7 +104,10 @@ def _end(environment: Environment, topics: Sequence[str], target: str, reason: s
             journal.note(
                 mirrors=mirrors_to_end.mirrors, deletes_in=deletes_in, topic_ids=dict(mirrors_to_end.topic_ids)
             )
-            commit_single(journal, (), mirrors_to_end.expected, seen)
+            if left_out_by := [pattern.key for pattern in mirrors_to_end.patterns]:
+                seen.update(left_out_by=left_out_by)
+                environment.say(f"left out by the patterns {listed(left_out_by)} from now on")
+            commit_single(journal, mirrors_to_end.patterns, mirrors_to_end.expected, seen)
         Unlink().end(journal)
         return report_of(environment, journal.operation)
 
@@ -136,7 +144,30 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
         ids = _deletable(environment, [stored[0] for stored in standing.values()], target)
         ids |= _deletable(environment, [mirror for mirror, _ in left.values()], target)
         ids |= {name: topic_id for name, (_, topic_id) in left.items()}
-    return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
+    patterns, versions = _leaving_out(environment, [stored[0] for stored in standing.values()])
+    return MirrorsToEnd(tuple(mirrors.values()), {**expected, **versions}, ids, patterns)
+
+
+def _leaving_out(
+    environment: Environment, mirrors: Sequence[Mirror]
+) -> tuple[tuple[MirrorPattern, ...], dict[Key, int | None]]:
+    """The patterns that would link these topics again, as they leave them out; and the versions on which that rests.
+
+    :raises RefusedError: a pattern has no room for their names.
+    """
+    patterns, versions = list[MirrorPattern](), dict[Key, int | None]()
+    for one in environment.store.mirror_patterns():
+        if (stored := environment.store.read(MirrorPattern, one.key)) is None:
+            continue
+        for pattern in would_link_again([stored[0]], mirrors):
+            if len(pattern.exclude) > MAX_EXCLUDED:
+                raise unchanged(
+                    f"The pattern {pattern.pattern} would link them again, and leaves out {MAX_EXCLUDED} names at "
+                    f"most. Remove it first: `switchyard mirror unlink '{pattern.pattern}' --to {pattern.target}`."
+                )
+            patterns.append(pattern)
+            versions[MirrorPattern, pattern.key] = stored[1]
+    return tuple(patterns), versions
 
 
 class Unlink(Single):

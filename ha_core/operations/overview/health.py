@@ -25,6 +25,7 @@ from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.crossing.ends import overdue
 from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
+from ha_core.operations.mirror.pattern_states import pattern_problems
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.reconciled import uncounted
 from ha_core.plan.absence.returned import unconfirmed
@@ -62,6 +63,7 @@ def problems(
         *lacking(environment, view),
         *left_behind(environment),
         *not_in_sync(environment),
+        *pattern_problems(environment, view),
         *_caches(environment),
         *_usage(environment),
     )

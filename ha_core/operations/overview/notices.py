@@ -10,6 +10,7 @@ from ha_core.operations.engine.creating import interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Problem
+from ha_core.operations.mirror.pattern_states import pattern_notices
 from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.access.usage_age import by_instance, churning
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
@@ -31,6 +32,7 @@ def notices(
     yield from _without_executor(environment, running, alarming)
     yield from islice(_approvals(environment), MAX_NOTICES)
     yield from _super_users(view)
+    yield from islice(pattern_notices(environment), MAX_NOTICES)
     instances = {user: bound for user, bound in view.bindings.items() if bound.instances}
     if instances:
         yield from islice(_shared_ids(environment, instances), MAX_NOTICES)

@@ -26,7 +26,7 @@ Code = Literal[
     "copy-lags", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged",
     "not-compared",
     "not-in-sync", "under-replicated",
-    "loop", "second-writer", "third-cluster",
+    "loop", "second-writer", "third-cluster", "name-taken",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
     "narrower-limit",
     "moves-alone", "leaderless", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",

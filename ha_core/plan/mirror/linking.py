@@ -17,7 +17,7 @@ from typing import Literal, get_args
 
 from ha_core.model import Mirror, View
 from ha_core.model.operation import LinkOperation
-from ha_core.plan.engine.revision import FINAL, Documents, entering, require_state
+from ha_core.plan.engine.revision import FINAL, Documents, MoveDamagedError, entering, require_state
 from ha_core.plan.facts.verdict import Verdicts, error, listed
 from ha_core.plan.preflight import clusters, scope, settings, topics
 from ha_core.plan.preflight.case import PreflightCase
@@ -116,6 +116,28 @@ def not_migrating(case: PreflightCase) -> Verdicts:
             )
 
 
+def one_home(case: PreflightCase) -> Verdicts:
+    """A topic without a map that several clusters have may be a topic of its own in each, for clients that are bound
+    there. Its map would lead all of them to one: an operator may decide that, and a pattern may not."""
+    origin = case.request.origin
+    for name in case.moves.topics:
+        if case.view.mapped(name) is not None:
+            continue
+        if others := sorted(
+            cluster
+            for (cluster, topic), facts in case.facts.topics.items()
+            if topic == name and facts.exists and cluster != origin
+        ):
+            yield error(
+                "name-taken",
+                f"topic {name}",
+                f"{listed(others)} has a topic {name} too, and no map says which one clients use: a mirror would lead "
+                f"all of them to {origin}.",
+                f"If both are one topic, link it by its name. If the other one is not needed, delete it in "
+                f"{listed(others)}.",
+            )
+
+
 Forward = Literal["pin", "prepare", "link", "record"]
 Back = Literal["unlink", "discard", "unpin", "undone"]
 Step = Literal[Forward, Back, "release"]
@@ -144,6 +166,8 @@ LINK_RULES = (
     clusters.gateways,
 )
 """The pre-flight of topics that get a mirror: one source, one copier, no circle."""
+PATTERN_RULES = (*LINK_RULES, one_home)
+"""The pre-flight of topics that a pattern has found, which no operator has looked at."""
 
 
 def remaining_steps(operation: LinkOperation) -> tuple[Step, ...]:
@@ -162,9 +186,16 @@ def mirrors(operation: LinkOperation) -> Iterable[Mirror]:
         yield Mirror.of(name, *made, **operation.request.policy)
 
 
-def link_change(operation: LinkOperation, some: Iterable[Mirror], last: bool) -> Documents:
-    """Write some of its mirrors; with the `last` of them the operation is `cut`."""
+def link_change(operation: LinkOperation, view: View, some: Collection[Mirror], last: bool) -> Documents:
+    """Write some of its mirrors; with the `last` of them the operation is `cut`.
+
+    :raises MoveDamagedError: another operation has linked one of them between the pre-flight of this one and its
+        locks. Another link id would make copiers begin anew, behind the records that the copy has.
+    """
     require_state(operation, "running")
+    stored = (view.mirrors.get(mirror.key) for mirror in some)
+    if others := sorted(mirror.key for mirror in stored if mirror is not None and mirror.link != operation.id):
+        raise MoveDamagedError(f"another operation has linked {listed(others)} meanwhile")
     return Documents((*some, entering(operation, "cut" if last else "running")))
 
 
