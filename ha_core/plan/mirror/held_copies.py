@@ -14,6 +14,7 @@ from ha_core.model.extent import Extents, open_extent
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.engine.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
+from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.standby import switched
 
 MAX_EXTENTS_BELOW = 2_000
@@ -34,13 +35,13 @@ def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, .
 def also_mirrored(
     operation: MoveOperation, topics: Collection[str], mirrors: Iterable[Mirror]
 ) -> dict[str, tuple[Mirror, ...]]:
-    """Topic → its mirrors in other clusters, for a forced move: their source gets no more records, and their copies may
-    have more or less than the new writer. A planned move is refused until they are ended."""
+    """Topic → its further mirrors from the origin, whose records end at the cut. Those from other clusters stay as they
+    are."""
     request, others = operation.request, dict[str, tuple[Mirror, ...]]()
     for mirror in sorted(mirrors, key=lambda mirror: mirror.key):
         if mirror.topic in topics and mirror.source == request.origin and mirror.target != request.target:
             others[mirror.topic] = (*others.get(mirror.topic, ()), mirror)
-    return others if request.mode == "forced" else {}
+    return others
 
 
 def hold_change(operation: MoveOperation, view: View) -> Documents:
@@ -117,6 +118,13 @@ def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
     origin = operation.request.origin
     ended = sorted(operation.evidence.ended.items())
     return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
+
+
+def to_repoint(operation: MoveOperation, view: View) -> dict[str, list[Mirror]]:
+    """Topic → its further mirrors that the cut has ended, and that neither go on from the target nor are kept out."""
+    evidence = operation.evidence
+    left = [one for one in evidence.further if one.key not in view.mirrors and one.key not in evidence.kept_out]
+    return grouped((mirror.topic, mirror) for mirror in left)
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
