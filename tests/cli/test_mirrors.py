@@ -39,11 +39,15 @@ def test_a_mirror_between_cut_and_end_of_a_switch_is_not_suggested_for_linking(
 ) -> None:
     store = seeded(*CLUSTERS)
     use(store, monkeypatch)
-    cut = a_switch(state="cut", evidence=MoveEvidence(ended={"orders": mirror("orders")}))
+    further = {"orders": tuple(mirror("orders").changed(key=f"orders@{name}", target=name) for name in ("up", "down"))}
+    evidence = MoveEvidence(ended={"orders": mirror("orders")}, mirrored=("orders",), also_mirrored=further)
+    cut = a_switch(state="cut", evidence=evidence.model_copy(update={"kept_out": {"orders@down": "it has more"}}))
     store.client().create_operation(cut, ["topic:orders"])
 
-    (row,) = document("mirrors")
+    row, repointed = document("mirrors")
 
+    assert (repointed["from"], repointed["to"], repointed["state"]) == ("west", "up", "held")
+    assert repointed["reason"] == "operation switch-1 has switched it to west, from where it goes on"
     assert (row["topic"], row["from"], row["to"], row["state"]) == ("orders", "west", "east", "held")
     assert row["reason"] == "operation switch-1 has switched it to west, and reverses its mirror"
     assert "mirror link" not in shown("mirrors")

@@ -304,7 +304,8 @@ def test_a_second_copy_with_surplus_is_kept_out_and_is_linked_again_when_it_is_d
     link = link_request([topic], "west", "north", "a standby again")
     assert "foreign-data" in {one.code for one in plan_link(environment, link).verdicts if one.level == "error"}
     # When it is deleted there, as the result says, then the new writer is mirrored there
-    AdminClient(at(dead, "north")).delete_topics([topic])[topic].result(30)
+    admin = AdminClient(at(dead, "north"))
+    admin.delete_topics([topic])[topic].result(30)
     linked(environment, topic, source="west", target="north")
     produce(at(dead, "west"), topic, 11, enable_idempotence=True)
     copy_all(environment, topic, "north")
@@ -326,3 +327,13 @@ def test_a_returned_cluster_becomes_a_copy_beside_the_repointed_one(dead: Stack,
     copy_all(environment, "ahead", "east")
     comparison = compare_mirrors(environment, ["ahead"], "east", 1.0, 0)
     assert comparison.equal, [one.to_json() for one in comparison.partitions]
+    # When the topic goes back to it, above its lost tail, then the other copy goes on from there
+    assert moved(environment, a_move("ahead", origin="west", target="east")).result == "succeeded"
+    assert routes(environment, "ahead") == {("east", "west"), ("east", "north")}
+    produce(at(dead, "east"), "ahead", 9, enable_idempotence=True)
+    for target in COPIES:
+        copy_all(environment, "ahead", target)
+        comparison = compare_mirrors(environment, ["ahead"], target, 1.0, 0)
+        assert comparison.equal, [one.to_json() for one in comparison.partitions]
+        assert len(content(at(dead, target), "ahead")) == RECORDS + 11 + 9
+    assert len(content(at(dead, "east"), "ahead")) == RECORDS + 11 + 9 + lost["ahead"]

@@ -94,7 +94,7 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(reports_of.values())))
     rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
-    rows += _being_reversed(environment, {mirror.key for mirror in mirrors.readable})
+    rows += _between(environment, {mirror.key for mirror in mirrors.readable})
     rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
@@ -146,13 +146,20 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     return tuple(finding for look in looks for finding in look.findings)
 
 
-def _being_reversed(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
-    """Between its cut and its end a planned switch has ended mirrors and not yet linked the reversed ones. Without
-    these rows an operator could think that there is none, and link it again."""
+def _between(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+    """Between its cut and its end a switch has ended mirrors and not yet linked the reversed and the repointed ones.
+    Without these rows an operator could think that there is none, and link it again."""
     for operation in running_operations(environment):
-        if operation.state != "cut" or operation.forced:
+        if operation.state != "cut":
             continue
-        for topic, mirror in operation.move_evidence.ended.items():
+        evidence = operation.move_evidence
+        for mirror in evidence.further:
+            if mirror.key not in evidence.kept_out and mirror.key not in there and operation.route is not None:
+                reason = f"operation {operation.id} has switched it to {operation.route[1]}, from where it goes on"
+                yield MirrorRow(mirror.topic, None, operation.route[1], mirror.target, "held", reason=reason)
+        if operation.forced:
+            continue
+        for topic, mirror in evidence.ended.items():
             if f"{topic}@{mirror.source}" not in there:
                 reason = f"operation {operation.id} has switched it to {mirror.target}, and reverses its mirror"
                 yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)

@@ -5,8 +5,7 @@ The cut has ended them: their source gets no more records. Before the former wri
 client is led there, and the result says why, and what it has that the new writer lacks. No client waits for this.
 """
 
-from collections.abc import Mapping
-
+from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.kafka.takeover import TakenOverError
 from ha_core.model import LostTail, Mirror, SwitchOperation
 from ha_core.operations.copies.repointing import FAILURES, prepare_repointing, repointed_mirror
@@ -26,54 +25,54 @@ def repoint_all(journal: Journal[SwitchOperation]) -> None:
     """Prepare each, then write all mirrors in one revision. Safe to repeat."""
     if not journal.operation.evidence.further:
         return
+    operation, environment = journal.operation, journal.environment
     with journal.step("repoint") as seen:
         touched = Touched.read(journal)
-        made, kept_out = list[Mirror](), dict(journal.operation.evidence.kept_out)
-        for topic, others in to_repoint(journal.operation, touched.view).items():
-            for other in others:
-                new = repointed_mirror(
-                    other,
-                    journal.request.target,
-                    journal.operation.id,
-                    journal.environment.now(),
-                    journal.operation.by,
-                )
-                if why := _prepare(journal, topic, other, new):
-                    journal.environment.say(f"the mirror of {topic} in {other.target} does not go on: {why}")
-                    kept_out[other.key] = why
-                else:
-                    made.append(new)
-        if kept_out != journal.operation.evidence.kept_out:
+        made, kept_out, away = list[Mirror](), dict(operation.evidence.kept_out), dict[str, str]()
+        for other in to_repoint(operation, touched.view):
+            new = repointed_mirror(other, journal.request.target, operation.id, environment.now(), operation.by)
+            # One look at a cluster that does not answer is enough for all of its copies.
+            if why := away.get(other.target, "") or _prepare(journal, other, new, away):
+                environment.say(f"the mirror of {other.topic} in {other.target} does not go on: {why}")
+                kept_out[other.key] = why
+            else:
+                made.append(new)
+        if kept_out != operation.evidence.kept_out:
             journal.note(kept_out=kept_out)
         if made:
             seen["revision"] = Touched.read(journal).commit(Documents((*made, journal.operation)), "repoint")
         seen.update(mirrors=[one.key for one in made], kept_out=kept_out)
         ended = journal.operation.evidence.ended_too
-        fence_copiers(journal.environment, ended)
+        fence_copiers(environment, ended)
         open_ended_copies(journal, ended)
 
 
-def _prepare(journal: Journal[SwitchOperation], topic: str, other: Mirror, new: Mirror) -> str:
-    """Why the mirror is kept out; empty: it can be written."""
-    operation, environment = journal.operation, journal.environment
+def _prepare(journal: Journal[SwitchOperation], other: Mirror, new: Mirror, away: dict[str, str]) -> str:
+    """Why the mirror is kept out; empty: it can be written.
+
+    :param away: gets the cluster of the copy if that does not answer.
+    """
+    operation, environment, topic = journal.operation, journal.environment, other.topic
     if (damage := operation.evidence.partly.get(topic)) is not None:
         return f"only a part of the copy in {new.source} is known to be good ({damage})"
     chosen = _chosen(journal, topic)
     if chosen is None:
         return f"no copier had begun the copy in {new.source}"
-    bases: Mapping[int, int] = {cut.partition: cut.base for cut in operation.evidence.cuts[topic]}
+    bases = {cut.partition: cut.base for cut in operation.evidence.cuts[topic]}
     whole = journal.request.mode == "planned"
-    for attempt in range(ATTEMPTS):
+    why = ""
+    for _ in range(ATTEMPTS):
         try:
             prepare_repointing(environment, chosen, bases, other, new, whole, journal.still_ours)
         except TakenOverError as error:
-            if attempt + 1 == ATTEMPTS:
-                return str(error)
+            why = str(error)
         except FAILURES as error:
+            if isinstance(error, ClusterUnreachableError) and error.cluster == other.target:
+                away[other.target] = str(error)
             return str(error)
         else:
-            break
-    return ""
+            return ""
+    return why
 
 
 def _chosen(journal: Journal[SwitchOperation], topic: str) -> Mirror | None:

@@ -14,7 +14,6 @@ from ha_core.model.extent import Extents, open_extent
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.engine.revision import Documents, MoveDamagedError, entering, require_sound, require_state
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds, ProducerFacts, Producers
-from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.standby import switched
 
 MAX_EXTENTS_BELOW = 2_000
@@ -120,11 +119,10 @@ def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
     return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
 
 
-def to_repoint(operation: MoveOperation, view: View) -> dict[str, list[Mirror]]:
-    """Topic → its further mirrors that the cut has ended, and that neither go on from the target nor are kept out."""
+def to_repoint(operation: MoveOperation, view: View) -> list[Mirror]:
+    """Further mirrors that the cut has ended, and that neither go on from the target nor are kept out."""
     evidence = operation.evidence
-    left = [one for one in evidence.further if one.key not in view.mirrors and one.key not in evidence.kept_out]
-    return grouped((mirror.topic, mirror) for mirror in left)
+    return [one for one in evidence.further if one.key not in view.mirrors and one.key not in evidence.kept_out]
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:
