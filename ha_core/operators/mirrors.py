@@ -26,6 +26,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     :param target: the cluster that gets the copies.
     :param settings_left_alone: settings not to sync from the source, names or patterns.
     :param max_bytes_s: maximum bytes per second copied, per topic; empty: unlimited.
+    :param remove_revoked_rights: whether access rules that the mirror has brought go when the source has revoked them.
     """
 
     topics: Any = LinesField()
@@ -34,6 +35,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     reason: Any = Text()
     settings_left_alone: Any = LinesField(())
     max_bytes_s: Any = Text("none")
+    remove_revoked_rights: Any = Flag()
 
     def work(self) -> dict[str, Any]:
         from ha_core.plan.facts.verdict import amount
@@ -58,7 +60,11 @@ class PlanMirrorOperator(SwitchyardOperator):
         from ha_core.operations.mirror.linking import link_request
         from ha_core.operations.mirror.throttling import limit_of
 
-        policy = {"settings_left_alone": self.settings_left_alone, "max_bytes_s": limit_of(self.max_bytes_s)}
+        policy = {
+            "settings_left_alone": self.settings_left_alone,
+            "max_bytes_s": limit_of(self.max_bytes_s),
+            "remove_revoked_rights": self.remove_revoked_rights,
+        }
         return link_request(self.topics, self.origin, self.target, self.reason, **policy)
 
 

@@ -10,6 +10,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.model import Mirror, Operation
+from ha_core.model.brought_rights import BroughtRule
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.copies.comparing import compare_mirrors
@@ -163,10 +164,16 @@ def test_a_second_copy_that_lags_gets_the_missing_records_from_the_new_writer(
 def test_a_second_mirror_that_no_copier_has_begun_begins_at_the_new_writer(
     stack: Stack, environment: Environment
 ) -> None:
-    topic = "not-begun"
+    # Given a second mirror without notes, but with rules that it has brought
+    topic, brought = "not-begun", BroughtRule("User:ann", "*", 3, True)
     made(environment, stack, topic, *COPIES)
+    key, mirrors = f"{topic}@north", environment.store.load().mirrors
+    environment.store.note_brought(key, mirrors[key].link, [brought])
+    # When the topic goes to the first, then the second copy is made from there, and keeps what it has brought
     assert engine.resume(environment, begun(environment, topic).id).result == "succeeded"
     assert routes(environment, topic) == {("west", "east"), ("west", "north")}
+    link = environment.store.load().mirrors[key].link
+    assert environment.store.brought_rights([(key, link)]) == {key: {brought}}
     copy_all(environment, topic, "north")
     copy_all(environment, topic, "east")
     assert_equal(environment, stack, topic, {"east", "north"}, [RECORDS] * PARTITIONS)

@@ -55,10 +55,17 @@ def link(
         list[str] | None, option("Settings not to sync from the source: names or patterns.", metavar="NAME")
     ] = None,
     max_bytes_s: Annotated[str, option("Maximum bytes per second copied, per topic.", metavar="N")] = UNLIMITED,
+    remove_revoked_rights: Annotated[
+        bool, option("Remove brought access rules that the source has revoked.", "--remove-revoked-rights")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    policy = {"settings_left_alone": leave_setting or (), "max_bytes_s": limit_of(max_bytes_s)}
+    policy = {
+        "settings_left_alone": leave_setting or (),
+        "max_bytes_s": limit_of(max_bytes_s),
+        "remove_revoked_rights": remove_revoked_rights,
+    }
     request = link_request(topics, source, target, reason, **policy)
     return carry_out(session, request, plan_link, startable_page, "Mirror them now?", dry_run, yes)
 

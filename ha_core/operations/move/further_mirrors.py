@@ -71,6 +71,7 @@ def _prepare(journal: Journal[SwitchOperation], other: Mirror, new: Mirror, away
                 away[other.target] = str(error)
             return str(error)
         else:
+            environment.store.pass_on_brought(new.key, other.link, new.link)
             return ""
     return why
 
