@@ -7,9 +7,11 @@ import pytest
 
 from ha_core.model import Crossing, Extent, LostTail, Mirror, Run, Scope, SyncFinding, Tail, Topic
 from ha_core.model.extent import identity
+from ha_core.model.operation import LinkRequest
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, GroupFacts, Replicas
 from ha_core.plan.facts.verdict import Verdict
 from ha_core.plan.mirror.linking import LINK_RULES
+from ha_core.plan.preflight import preflight
 from tests.plan.preflight_case import HERE, NOWHERE, SOUND, Case
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
@@ -443,6 +445,33 @@ def refusals(case: Case) -> dict[str, Verdict]:
     }
     assert all(verdict.remedy for verdict in verdicts.values())
     return verdicts
+
+
+def chained_refusals(*mirrors: Mirror, origin: str = "west", target: str = "north") -> dict[str, Verdict]:
+    """Of a mirror of `orders`, which east writes, from the copy in `origin`."""
+    case = link(*mirrors).with_topic("west", HERE).with_topic("north", NOWHERE).asking(origin=origin, target=target)
+    judged = case.judged()
+    judged = replace(judged, request=LinkRequest.model_validate(judged.request.model_dump()))
+    return {one.code: one for one in preflight(judged, rules=LINK_RULES) if one.level == "error"}
+
+
+def test_a_copy_may_be_mirrored_while_its_records_come_from_the_writer() -> None:
+    assert chained_refusals(ORDERS) == {}
+    # But not a topic that has no copy there, nor one whose copy comes from elsewhere
+    assert list(chained_refusals()) == ["written-elsewhere"]
+    assert "written-elsewhere" in chained_refusals(ORDERS.changed(source="south"))
+    # Nor in a circle, nor twice
+    behind = Mirror.of("orders", "west", "north", "link-2", "now", "me")
+    assert "north → east" in chained_refusals(ORDERS, behind, origin="north", target="east")["loop"].text
+    assert list(chained_refusals(ORDERS, behind)) == ["mirrored"]
+
+
+def test_a_topic_with_a_chain_of_copies_goes_to_the_first_only() -> None:
+    behind = Mirror.of("orders", "west", "north", "link-2", "now", "me")
+    case = replace(mirrored(LEVEL), mirrors=(ORDERS, behind)).with_topic("north", HERE)
+
+    assert "mirrored" not in codes(case)
+    assert "can be moved there, to its copy" in of(case.asking(target="north"), "mirrored").text
 
 
 def test_a_sound_link_is_not_refused() -> None:

@@ -127,6 +127,7 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     known = earlier.keys() if standing else left.keys()
     if without := [name for name in missing if name not in known]:
         raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
+    _require_no_chain(environment, standing, target)
     mirrors = {name: stored[0] for name, stored in standing.items()} | {
         name: mirror for name, (mirror, _) in left.items()
     }
@@ -137,6 +138,17 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
         ids |= _deletable(environment, [mirror for mirror, _ in left.values()], target)
         ids |= {name: topic_id for name, (_, topic_id) in left.items()}
     return MirrorsToEnd(tuple(mirrors.values()), expected, ids)
+
+
+def _require_no_chain(environment: Environment, topics: Collection[str], target: str) -> None:
+    """:raises RefusedError: a copy is the source of another mirror, which would get no more records."""
+    chained = [mirror for mirror in environment.store.mirrors() if mirror.topic in topics and mirror.source == target]
+    if chained:
+        first, what = chained[0], listed(f"{mirror.topic} in {mirror.target}" for mirror in chained)
+        raise unchanged(
+            f"Mirrors are copied from copies in {target}, and would get no more records: {what}. End these first: "
+            f"`switchyard mirror unlink {first.topic} --to {first.target}`."
+        )
 
 
 class Unlink(Single):

@@ -9,6 +9,7 @@ from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
+from ha_core.plan.mirror.mirrored_topics import is_chained
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
 from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, by_notes, lag_bound
@@ -21,8 +22,8 @@ def mirrored(case: PreflightCase) -> Verdicts:
         name = mirror.topic
         if name not in case.moves.topics or case.to_copies.get(name) is mirror:
             continue
-        if name in case.to_copies:
-            continue  # see `further_mirrors`
+        if name in case.to_copies or is_chained(case.view, mirror):
+            continue  # see `further_mirrors`; and a mirror of a copy follows that
         about, end = f"topic {name}", f"`switchyard mirror unlink {name} --to {mirror.target}`"
         since = f"Topic {name} of {mirror.source} is mirrored to {mirror.target}, since {mirror.since}"
         if (mirror.source, mirror.target) != (request.origin, request.target):
