@@ -7,15 +7,12 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.copy_log import ensure_copy_log
-from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
-from ha_core.model import Mirror, Operation
+from ha_core.model import Mirror
 from ha_core.model.brought_rights import BroughtRule
 from ha_core.operations.absence.reconciling import reconcile
 from ha_core.operations.clusters.last_seen import record
-from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
-from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment, EnvironmentSettings, connect
 from ha_core.operations.engine.journal import holding
 from ha_core.operations.mirror.linking import link_request, plan_link
@@ -25,12 +22,23 @@ from ha_core.operations.running import engine
 from ha_core.plan.move.planner import steps
 from stack.harness import Stack
 from tests.kafka.clients import produce
-from tests.kafka.mirroring import caught_up, content, copying, wait_until
+from tests.kafka.mirroring import content, copying, wait_until
 from tests.kit.mirroring import Copiers, await_copies
 from tests.kit.moving import a_forced_move, a_move, copiers_of, linked, moved
 from tests.kit.stacks import operator, own_stack
 from tests.operations.dying import COMMIT, Call, Death, after, before, die_in_engine
 from tests.operations.real_clusters import at, stored_operation
+from tests.operations.standbys import (
+    CLUSTERS,
+    PARTITIONS,
+    assert_copies,
+    begun,
+    copy_all,
+    held,
+    made,
+    routes,
+    written,
+)
 
 pytestmark = [
     pytest.mark.stack,
@@ -42,47 +50,23 @@ pytestmark = [
         "ha_core/plan/mirror/standby.py",
     ),
 ]
-PARTITIONS, RECORDS = 2, 300
+RECORDS = 300
 COPIES = ("west", "north")
 SEED = Call("ha_core.kafka.admin", "Admin.seed")
 TAKE_OVER = Call("ha_core.kafka.admin", "Admin.take_over")
 
 
-stack = own_stack({"east": "3.9.2", "west": "4.3.1", "north": "3.9.2"}, gateways=0)
+stack = own_stack(CLUSTERS, gateways=0)
 """A stack of its own: its east dies in the last test."""
 environment = operator()
 
 
-def made(environment: Environment, stack: Stack, topic: str, *targets: str) -> None:
-    """A topic of the east with records, some of an aborted transaction, and its mirrors."""
-    admin_of(environment, "east").create_topics([TopicSpec(topic, PARTITIONS, 1)])
-    aborted = produce(at(stack, "east"), topic, 0, transactional_id=topic)
-    aborted.init_transactions(30)
-    for target in targets:
-        for partition in range(PARTITIONS):
-            produce(at(stack, "east"), topic, RECORDS // 2, partition=partition, enable_idempotence=True)
-        aborted.begin_transaction()
-        aborted.produce(topic, b"aborted", partition=1)
-        aborted.flush(30)
-        aborted.abort_transaction(30)
+def mirrored(environment: Environment, topic: str) -> None:
+    """A topic of the east with two mirrors, written to before and after they were linked."""
+    made(environment, topic)
+    for target in COPIES:
+        written(environment, topic, RECORDS // len(COPIES))
         linked(environment, topic, target=target)
-
-
-def copy_all(environment: Environment, topic: str, target: str) -> None:
-    """All that the mirror's source has by now; then no process copies it any more."""
-    mirror = environment.store.load().mirrors[f"{topic}@{target}"]
-    source, there = admin_of(environment, mirror.source), admin_of(environment, target)
-    ensure_copy_log(there, mirror.log, mirror.log_partitions)
-    copies = copies_of(mirror, PARTITIONS)
-    ends = {key: found.log_end for key, found in source.ends([copy.key for copy in copies]).items()}
-    with copying(source, there, copies, starts={}) as job:
-        wait_until(lambda: caught_up(job, ends), job.statuses)
-
-
-def begun(environment: Environment, topic: str, origin: str = "east", target: str = "west") -> Operation:
-    proposal = plan(environment, a_move(topic, origin=origin, target=target))
-    assert not proposal.refused, proposal.verdicts
-    return create_operation(environment, proposal)
 
 
 def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
@@ -91,18 +75,11 @@ def epochs(environment: Environment, mirror: Mirror) -> dict[int, int]:
     return {id_.partition: one.writer.epoch for id_, one in found.items()}  # type: ignore[union-attr]
 
 
-def routes(environment: Environment, topic: str) -> set[tuple[str, str]]:
-    mirrors = environment.store.load().mirrors.values()
-    return {(mirror.source, mirror.target) for mirror in mirrors if mirror.topic == topic}
-
-
-def assert_equal(environment: Environment, stack: Stack, topic: str, targets: set[str], records: list[int]) -> None:
+def assert_equal(environment: Environment, topic: str, targets: set[str], records: list[int]) -> None:
     """Each copy equals its source, and every cluster has each record once."""
-    for target in targets:
-        comparison = compare_mirrors(environment, [topic], target, 1.0, 0)
-        assert comparison.equal, [one.to_json() for one in comparison.partitions]
-    for cluster in ("east", "west", "north"):
-        assert [len(content(at(stack, cluster), topic, p)) for p in range(PARTITIONS)] == records, cluster
+    assert_copies(environment, topic, targets)
+    for cluster in CLUSTERS:
+        assert held(environment, topic, cluster) == records, cluster
 
 
 @pytest.fixture
@@ -116,7 +93,7 @@ def test_a_second_copy_goes_on_from_each_new_writer_from_where_it_is(
 ) -> None:
     # Given a topic with mirrors in two clusters, written to before and after they were linked
     topic, here, records = "there-and-back", "east", [RECORDS] * PARTITIONS
-    made(environment, stack, topic, *COPIES)
+    mirrored(environment, topic)
     # When it goes from one cluster to the next, also to the one that was no copy of the first cluster's
     for there in ("west", "north", "east", "west"):
         others = {"east", "west", "north"} - {here}
@@ -137,7 +114,7 @@ def test_a_second_copy_goes_on_from_each_new_writer_from_where_it_is(
         for target in {"east", "west", "north"} - {there}:
             with await_copies(copiers, topic, target, 120):
                 pass
-        assert_equal(environment, stack, topic, {"east", "west", "north"} - {there}, records)
+        assert_equal(environment, topic, {"east", "west", "north"} - {there}, records)
         here = there
 
 
@@ -146,7 +123,7 @@ def test_a_second_copy_that_lags_gets_the_missing_records_from_the_new_writer(
 ) -> None:
     # Given a second copy that lacks half of the records, and no job
     topic = "lags"
-    made(environment, stack, topic, *COPIES)
+    mirrored(environment, topic)
     copy_all(environment, topic, "north")
     for partition in range(PARTITIONS):
         produce(at(stack, "east"), topic, RECORDS, partition=partition, enable_idempotence=True)
@@ -156,9 +133,8 @@ def test_a_second_copy_that_lags_gets_the_missing_records_from_the_new_writer(
     held = [len(content(at(stack, "north"), topic, p)) for p in range(PARTITIONS)]
     assert held == [RECORDS] * PARTITIONS
     # Then the second copy gets the rest, once
-    copy_all(environment, topic, "north")
-    copy_all(environment, topic, "east")
-    assert_equal(environment, stack, topic, {"east", "north"}, [2 * RECORDS] * PARTITIONS)
+    copy_all(environment, topic, "north", "east")
+    assert_equal(environment, topic, {"east", "north"}, [2 * RECORDS] * PARTITIONS)
 
 
 def test_a_second_mirror_that_no_copier_has_begun_begins_at_the_new_writer(
@@ -166,7 +142,7 @@ def test_a_second_mirror_that_no_copier_has_begun_begins_at_the_new_writer(
 ) -> None:
     # Given a second mirror without notes, but with rules that it has brought
     topic, brought = "not-begun", BroughtRule("User:ann", "*", 3, True)
-    made(environment, stack, topic, *COPIES)
+    mirrored(environment, topic)
     key, mirrors = f"{topic}@north", environment.store.load().mirrors
     environment.store.note_brought(key, mirrors[key].link, [brought])
     # When the topic goes to the first, then the second copy is made from there, and keeps what it has brought
@@ -174,9 +150,8 @@ def test_a_second_mirror_that_no_copier_has_begun_begins_at_the_new_writer(
     assert routes(environment, topic) == {("west", "east"), ("west", "north")}
     link = environment.store.load().mirrors[key].link
     assert environment.store.brought_rights([(key, link)]) == {key: {brought}}
-    copy_all(environment, topic, "north")
-    copy_all(environment, topic, "east")
-    assert_equal(environment, stack, topic, {"east", "north"}, [RECORDS] * PARTITIONS)
+    copy_all(environment, topic, "north", "east")
+    assert_equal(environment, topic, {"east", "north"}, [RECORDS] * PARTITIONS)
 
 
 DEATHS: Mapping[str, str | Death] = {
@@ -197,7 +172,7 @@ def test_a_switch_that_died_after_its_cut_repoints_the_second_mirror_once(
 ) -> None:
     # Given a topic with two copies, and a switch whose process died after the cut
     death = DEATHS[topic]
-    made(environment, stack, topic, *COPIES)
+    mirrored(environment, topic)
     copy_all(environment, topic, "north")
     operation = begun(environment, topic)
     until = death if isinstance(death, str) else "repoint"
@@ -213,9 +188,8 @@ def test_a_switch_that_died_after_its_cut_repoints_the_second_mirror_once(
     assert engine.resume(environment, operation.id).result == "succeeded"
     # Then the mirror goes on from the new writer, once
     assert routes(environment, topic) == {("west", "east"), ("west", "north")}
-    copy_all(environment, topic, "north")
-    copy_all(environment, topic, "east")
-    assert_equal(environment, stack, topic, {"east", "north"}, [RECORDS + 5, RECORDS])
+    copy_all(environment, topic, "north", "east")
+    assert_equal(environment, topic, {"east", "north"}, [RECORDS + 5, RECORDS])
 
 
 def test_a_copier_that_stood_still_since_before_the_switch_appends_nothing_to_a_repointed_copy(
@@ -223,7 +197,7 @@ def test_a_copier_that_stood_still_since_before_the_switch_appends_nothing_to_a_
 ) -> None:
     # Given a second copy whose old copier does not know of a switch
     topic = "stood-still"
-    made(environment, stack, topic, *COPIES)
+    mirrored(environment, topic)
     mirror = environment.store.load().mirrors[f"{topic}@north"]
     east, north = (admin_of(environment, name) for name in ("east", "north"))
     ensure_copy_log(north, mirror.log, mirror.log_partitions)
@@ -236,7 +210,7 @@ def test_a_copier_that_stood_still_since_before_the_switch_appends_nothing_to_a_
         # Then it is refused there
         wait_until(lambda: all(one.state == "stopped" for one in job.statuses().values()), job.statuses)
     copy_all(environment, topic, "north")
-    assert_equal(environment, stack, topic, {"east", "north"}, [RECORDS + 20, RECORDS])
+    assert_equal(environment, topic, {"east", "north"}, [RECORDS + 20, RECORDS])
 
 
 FORCED = {"level": (0, 0), "behind": (40, 0), "ahead": (0, 25)}
@@ -250,7 +224,7 @@ def dead(stack: Stack) -> Stack:
     """East had topics with two mirrors, which are as far as `FORCED` says, and died."""
     with connect(EnvironmentSettings(stack.zookeeper), by="test:operator") as environment:
         for topic, (behind, ahead) in FORCED.items():
-            made(environment, stack, topic, *COPIES)
+            mirrored(environment, topic)
             copy_all(environment, topic, "north")
             produce(at(stack, "east"), topic, behind, enable_idempotence=True)
             copy_all(environment, topic, "west")
@@ -277,8 +251,7 @@ def test_a_second_copy_without_surplus_goes_on_from_the_new_writer_of_a_forced_s
     assert routes(environment, topic) == {("west", "north")}
     produce(at(dead, "west"), topic, 11, enable_idempotence=True)
     copy_all(environment, topic, "north")
-    comparison = compare_mirrors(environment, [topic], "north", 1.0, 0)
-    assert comparison.equal, [one.to_json() for one in comparison.partitions]
+    assert_copies(environment, topic, ["north"])
     for cluster in COPIES:
         assert len(content(at(dead, cluster), topic)) == RECORDS + FORCED[topic][0] + 11
     # And the topic goes on there, too, in a planned switch and in peace
@@ -316,8 +289,7 @@ def test_a_second_copy_with_surplus_is_kept_out_and_is_linked_again_when_it_is_d
     linked(environment, topic, source="west", target="north")
     produce(at(dead, "west"), topic, 11, enable_idempotence=True)
     copy_all(environment, topic, "north")
-    comparison = compare_mirrors(environment, [topic], "north", 1.0, 0)
-    assert comparison.equal, [one.to_json() for one in comparison.partitions]
+    assert_copies(environment, topic, ["north"])
     assert len(content(at(dead, "north"), topic)) == RECORDS + 11
 
 
@@ -332,15 +304,13 @@ def test_a_returned_cluster_becomes_a_copy_beside_the_repointed_one(dead: Stack,
     assert "ahead" in done.mirrored
     assert routes(environment, "ahead") == {("west", "east"), ("west", "north")}
     copy_all(environment, "ahead", "east")
-    comparison = compare_mirrors(environment, ["ahead"], "east", 1.0, 0)
-    assert comparison.equal, [one.to_json() for one in comparison.partitions]
+    assert_copies(environment, "ahead", ["east"])
     # When the topic goes back to it, above its lost tail, then the other copy goes on from there
     assert moved(environment, a_move("ahead", origin="west", target="east")).result == "succeeded"
     assert routes(environment, "ahead") == {("east", "west"), ("east", "north")}
     produce(at(dead, "east"), "ahead", 9, enable_idempotence=True)
+    copy_all(environment, "ahead", *COPIES)
+    assert_copies(environment, "ahead", COPIES)
     for target in COPIES:
-        copy_all(environment, "ahead", target)
-        comparison = compare_mirrors(environment, ["ahead"], target, 1.0, 0)
-        assert comparison.equal, [one.to_json() for one in comparison.partitions]
         assert len(content(at(dead, target), "ahead")) == RECORDS + 11 + 9
     assert len(content(at(dead, "east"), "ahead")) == RECORDS + 11 + 9 + lost["ahead"]

@@ -448,7 +448,7 @@ def refusals(case: Case) -> dict[str, Verdict]:
 
 
 def chained_refusals(*mirrors: Mirror, origin: str = "west", target: str = "north") -> dict[str, Verdict]:
-    """Of a mirror of `orders`, which east writes, from the copy in `origin`."""
+    """Refusals of a mirror of `orders`, which east writes, from the copy in `origin`."""
     case = link(*mirrors).with_topic("west", HERE).with_topic("north", NOWHERE).asking(origin=origin, target=target)
     judged = case.judged()
     judged = replace(judged, request=LinkRequest.model_validate(judged.request.model_dump()))
