@@ -39,6 +39,10 @@ PARAMS = {
         "Settings left alone", "Settings that are not synced from the source, names or patterns, one a line."
     ),
     "max_bytes_s": forms.max_bytes_s("Limit for each topic.", default="none"),
+    "remove_revoked_rights": forms.flag(
+        "Remove revoked rights",
+        "Access rules that the mirror has brought go when the source has revoked them; rules of the target stay.",
+    ),
     "reason": forms.reason(),
     "approval": forms.approval(),
 }

@@ -15,7 +15,7 @@ offsets continue, no record is lost and none is duplicated.
 | `prepare` | keeps all clients in the origin by maps, then creates missing topics in the target | undone |
 | `adopt` | joins the groups in the target on behalf of their members | undone |
 | `cut_over` | copies, fence, drain, ends, group offsets, **cut**: the part that clients feel | undone, if not cut |
-| `verify` | every gateway serves it; the old cluster was not written; mirrors reversed | the cut stays; see the log |
+| `verify` | every gateway serves it; the old cluster was not written; mirrors follow | the cut stays; see the log |
 | `record` | writes the result | repeat it: clear the task |
 | `report` | the result of the run, in its first line | it fails if any task failed |
 | `release` | always runs: no fence and no lock is left | clear the task |

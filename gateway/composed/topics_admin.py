@@ -10,6 +10,7 @@ from gateway.composed.handlers import Context, DeleteMoved, Handler, handles
 from gateway.model.rights import Denied
 from ha_core.model import Crossing, Fence, Topic
 from ha_core.model.access import AclOperation, ResourceType
+from ha_core.plan.mirror.mirrored_topics import is_chained
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.rights import DENIED
 
@@ -207,7 +208,10 @@ def _grow_standbys(context: Context, request: Message) -> Asking[dict[str, _Refu
     if request["validate_only"]:
         return refused
     for side, only_try in (("source", True), ("target", False)):
-        named = grouped((getattr(mirror, side), mirror.topic) for mirror in mirrors if mirror.topic not in refused)
+        left = [mirror for mirror in mirrors if mirror.topic not in refused]
+        if only_try:  # a source that is a copy itself is grown as a target, and may have grown already
+            left = [mirror for mirror in left if not is_chained(context.view, mirror)]
+        named = grouped((getattr(mirror, side), mirror.topic) for mirror in left)
         asks = {cluster: _growing(cluster, names, counts, request, only_try) for cluster, names in named.items()}
         for cluster, reply in (yield from ask_each(asks)).items():
             if isinstance(reply, ClusterUnavailableError):

@@ -1,5 +1,6 @@
 """Frozen types of the state. Standard library and pydantic only; no clocks, no I/O."""
 
+from ha_core.model.brought_rights import BroughtRights
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent

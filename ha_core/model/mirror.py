@@ -64,6 +64,8 @@ class MirrorPolicy(Part):
     """Limit for all partitions together; None: none. Its copiers keep it (`ha_core.mirror.pace`)."""
     settings_left_alone: tuple[str, ...] = ()
     """Patterns of settings that are not synced, besides those of `ha_core.plan.mirror.syncing`."""
+    remove_revoked_rights: bool = False
+    """Whether access rules that this mirror has brought to the target go there when they have gone in the source."""
 
     @property
     def policy(self) -> dict[str, Any]:

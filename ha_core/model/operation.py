@@ -216,7 +216,10 @@ class MoveEvidence(Evidence):
     mirrored: tuple[str, ...] = ()
     """Topics that move to their copies, which the operation holds."""
     also_mirrored: dict[str, tuple[Mirror, ...]] = {}
-    """Further mirrors of these topics at the hold. A forced cut ends them with its own."""
+    """Further mirrors of these topics from the origin, at the hold. The cut ends them with its own, and they are
+    repointed after it."""
+    kept_out: dict[str, str] = {}
+    """Key of a further mirror → why it was not repointed."""
     stayed: dict[str, str] = {}
     """Topics that a forced move left in the origin because their copies are damaged → why."""
     ended_mirrors_verified: bool | None = Field(
@@ -243,9 +246,14 @@ class MoveEvidence(Evidence):
         return tuple(name for name in self.mirrored if name not in self.stayed)
 
     @property
-    def ended_too(self) -> tuple[Mirror, ...]:
-        """Further mirrors that a forced cut has ended."""
+    def further(self) -> tuple[Mirror, ...]:
+        """Further mirrors of topics that went to their copies, as they were."""
         return tuple(mirror for name in self.went_to_copies for mirror in self.also_mirrored.get(name, ()))
+
+    @property
+    def ended_too(self) -> tuple[Mirror, ...]:
+        """Further mirrors that have ended, because they were not repointed."""
+        return tuple(mirror for mirror in self.further if mirror.key in self.kept_out)
 
 
 class PlannedCuts(Part):

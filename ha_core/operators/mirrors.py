@@ -28,6 +28,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     :param exclude: topics that the patterns leave out, names or patterns.
     :param settings_left_alone: settings not to sync from the source, names or patterns.
     :param max_bytes_s: maximum bytes per second copied, per topic; empty: unlimited.
+    :param remove_revoked_rights: whether access rules that the mirror has brought go when the source has revoked them.
     """
 
     topics: Any = LinesField()
@@ -37,6 +38,7 @@ class PlanMirrorOperator(SwitchyardOperator):
     exclude: Any = LinesField(())
     settings_left_alone: Any = LinesField(())
     max_bytes_s: Any = Text("none")
+    remove_revoked_rights: Any = Flag()
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.mirror.patterns import are_patterns
@@ -75,7 +77,11 @@ class PlanMirrorOperator(SwitchyardOperator):
     def _policy(self) -> dict[str, Any]:
         from ha_core.operations.mirror.throttling import limit_of
 
-        return {"settings_left_alone": tuple(self.settings_left_alone), "max_bytes_s": limit_of(self.max_bytes_s)}
+        return {
+            "settings_left_alone": tuple(self.settings_left_alone),
+            "max_bytes_s": limit_of(self.max_bytes_s),
+            "remove_revoked_rights": self.remove_revoked_rights,
+        }
 
     def _plan_patterns(self) -> PatternProposal:
         from ha_core.operations.mirror.patterns import pattern_request, plan_patterns

@@ -6,9 +6,11 @@ from typing import Any, Literal
 
 import pytest
 
-from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding
+from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding, Topic
+from ha_core.model.extent import identity
 from ha_core.model.operation import MoveEvidence
 from ha_core.operations.engine.environment import utc_now
+from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch
@@ -39,11 +41,15 @@ def test_a_mirror_between_cut_and_end_of_a_switch_is_not_suggested_for_linking(
 ) -> None:
     store = seeded(*CLUSTERS)
     use(store, monkeypatch)
-    cut = a_switch(state="cut", evidence=MoveEvidence(ended={"orders": mirror("orders")}))
+    further = {"orders": tuple(mirror("orders").changed(key=f"orders@{name}", target=name) for name in ("up", "down"))}
+    evidence = MoveEvidence(ended={"orders": mirror("orders")}, mirrored=("orders",), also_mirrored=further)
+    cut = a_switch(state="cut", evidence=evidence.model_copy(update={"kept_out": {"orders@down": "it has more"}}))
     store.client().create_operation(cut, ["topic:orders"])
 
-    (row,) = document("mirrors")
+    row, repointed = document("mirrors")
 
+    assert (repointed["from"], repointed["to"], repointed["state"]) == ("west", "up", "held")
+    assert repointed["reason"] == "operation switch-1 has switched it to west, from where it goes on"
     assert (row["topic"], row["from"], row["to"], row["state"]) == ("orders", "west", "east", "held")
     assert row["reason"] == "operation switch-1 has switched it to west, and reverses its mirror"
     assert "mirror link" not in shown("mirrors")
@@ -165,6 +171,30 @@ def test_the_status_check_names_uncopied_mirrors_and_stopped_partitions(store: M
     found = {problem["about"]: problem["text"] for problem in problems()}
     assert found["mirrors"].startswith("No job copies payments in west:")
     assert found["mirror of orders-1 in west"] == "Its copier has stopped: retention has overtaken the copy."
+
+
+def test_a_copy_of_a_copy_is_told_as_such_and_named_once_its_source_is_no_copy_any_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # Given a copy that is copied itself
+    pinned = Topic(name="orders", writer="east", partitions={0: identity("east")})
+    behind = Mirror.of("orders", "west", "north", "link-2", "2026-11-23T10:00:00Z", "test")
+    store = seeded(*CLUSTERS, pinned, mirror("orders"), behind)
+    use(store, monkeypatch)
+    told_of = {"topic": "orders", "partition": 0, "state": "copying", "source_end": 9, "lag_records": 0}
+    reports = tuple(PartitionReport.model_validate({"mirror": key, **told_of}) for key in ("orders@west", behind.key))
+    store.client().register(MirrorReport(slot=0, job="j", partitions=reports))
+    # When mirrors are listed, then its lag is told as that to the first copy
+    reasons = {row["to"]: row["reason"] for row in document("mirrors")}
+    assert reasons == {"west": "", "north": "its source is a copy: it trails the writer by the lag of both"}
+    assert "mirror of orders in north" not in [problem["about"] for problem in problems()]
+    # When the first copy is none any more, then the second one is a problem, though it has no lag
+    stored = store.client().read(Mirror, "orders@west")
+    assert stored is not None
+    gone = {(Mirror, "orders@west"): stored[1]}
+    store.client().commit(StateChange(change_id="end", deletes=((Mirror, "orders@west"),), expected=gone))  # type: ignore[arg-type]
+    found = {problem["about"]: problem["text"] for problem in problems()}
+    assert "west, its source, is neither the writer nor a copy any more" in found["mirror of orders in north"]
 
 
 def test_a_mirror_less_than_a_minute_old_that_has_not_begun_is_no_alarm(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,7 @@
 """ACLs of real clusters in tests: adding them, and syncing the mirrors of a memory store."""
 
 from collections.abc import Collection
+from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Document, Mirror
@@ -22,8 +23,8 @@ def add(admin: Admin, rules: Collection[TopicAcl]) -> None:
     admin.await_access_rules(there=rules)
 
 
-def mirrored(store: MemoryStore, topic: str) -> Mirror:
-    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test")
+def mirrored(store: MemoryStore, topic: str, **policy: Any) -> Mirror:
+    mirror = Mirror.of(topic, "east", "west", "link", "2026-01-01T00:00:00Z", "test", **policy)
     expected: dict[tuple[type[Document], str], int | None] = {(Mirror, mirror.key): None}
     store.commit(StateChange(change_id=f"link {topic}", puts=(mirror,), expected=expected))
     return mirror

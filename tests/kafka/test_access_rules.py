@@ -53,6 +53,32 @@ def test_super_user_is_detected_by_a_deny_rule_without_effect(
             assert not admin.bypasses_rules()
 
 
+def test_revoked_rights_that_a_mirror_has_brought_go_and_the_targets_own_stay(
+    east: Admin, west: Admin, fresh: Fresh
+) -> None:
+    # Given a mirror that has brought rights to read and to write, and a right of the target
+    topic = fresh("revoked")
+    for admin in (east, west):
+        admin.create_topics([TopicSpec(topic, 1, 1)])
+    ann, bob, writes, own = rule(topic, READ), rule(topic, READ, "User:bob"), rule(topic, WRITE), rule(topic, DESCRIBE)
+    add(east, {ann, bob, writes})
+    add(west, {own})
+    store = MemoryStore()
+    mirrored(store, topic, remove_revoked_rights=True)
+    synced(store, east, west)
+    assert of(west, topic) == {ann, bob, writes, own, *guard(topic)}
+    # When some are revoked in the source
+    east.remove_access_rules({ann, writes}, lambda: None)
+    east.await_access_rules(gone={ann, writes})
+    found = synced(store, east, west)
+    # Then they go in the target, and nothing else does
+    assert of(west, topic) == {bob, own, *guard(topic)}
+    gone = {change.text.split(":")[1] for change in found.changes}
+    assert gone == {"ann may no longer READ", "ann may no longer WRITE"}
+    assert [finding.reason.split(" it in ")[0] for finding in found.findings] == ["User:ann may DESCRIBE"]
+    remove_guards(west, west.access_rules(), [topic], lambda: None)
+
+
 def test_mirror_copies_rights_and_denies_all_writers_of_its_copy(
     east: Admin, west: Admin, fresh: Fresh, running: Stack
 ) -> None:

@@ -19,7 +19,11 @@ from ha_core.model.operation import (
 from tests.kit.operations import a_migration, a_switch
 
 COMMON: dict[str, Any] = {"by": "test", "reason": "a test", "started": "2026-11-21T10:00:00Z"}
-POLICY: dict[str, Any] = {"max_bytes_s": 2048, "settings_left_alone": ("retention.*",)}
+POLICY: dict[str, Any] = {
+    "max_bytes_s": 2048,
+    "settings_left_alone": ("retention.*",),
+    "remove_revoked_rights": True,
+}
 LINK = LinkOperation(
     id="link-1",
     request=LinkRequest(scope=Scope(topics=("orders",)), origin="east", target="west", reason="a test", **POLICY),

@@ -215,7 +215,7 @@ def test_a_switch_that_died_before_its_cut_is_undone_and_the_job_copies_on(
     assert_equal(environment, topic, "west")
 
 
-@pytest.mark.parametrize("killed_before", ["verify", "reverse", "groups", "record", "release"])
+@pytest.mark.parametrize("killed_before", ["verify", "repoint", "reverse", "groups", "record", "release"])
 def test_a_switch_that_died_after_its_cut_is_ended(
     environment: Environment, topic: str, copiers: Copiers, killed_before: str
 ) -> None:

@@ -211,7 +211,7 @@ def test_a_dry_run_of_a_link_has_its_verdicts_in_the_result(monkeypatch: pytest.
     monkeypatch.setattr(linking, "plan_link", lambda *_: proposal)
     context, pushed = running(monkeypatch, PlanMirrorOperator)
     asked: dict[str, Any] = {"topics": ["orders"], "origin": "east", "target": "west", "reason": "r"}
-    asked |= {"exclude": [], "settings_left_alone": []}
+    asked |= {"exclude": [], "settings_left_alone": [], "remove_revoked_rights": False}
     PlanMirrorOperator(task_id="work", **asked, max_bytes_s="none", dry_run=True).execute(context)
     assert (pushed[TOLD]["kind"], pushed[TOLD]["text"]) == (DRY_RUN, "would mirror 1 topic from east to west")
     assert pushed[TOLD]["objections"] == ["info: topic orders: Its min.insync.replicas is lowered."]

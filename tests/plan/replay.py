@@ -411,6 +411,9 @@ class World:
     def _mirrored(self) -> Iterator[str]:
         yield "nothing is mirrored"
 
+    def _repoint(self) -> Iterator[str]:
+        yield "the copier of the north is fenced"
+
     def _reverse(self) -> Iterator[str]:
         yield "nothing is mirrored"
 

@@ -23,12 +23,12 @@ from ha_core.model.extent import Extents, Hole, Location, identity, locate, open
 from ha_core.model.operation import Cut, UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.copies.reversal import reversed_mirror
-from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_holes, stayed
+from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_holes, repointed, stayed
 from ha_core.plan.absence.reconciled import old_mirror
 from ha_core.plan.absence.returned import unconfirmed
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, PartitionEnds
-from ha_core.plan.mirror.held_copies import also_mirrored, fitting, hold_change
+from ha_core.plan.mirror.held_copies import also_mirrored, fitting, hold_change, to_repoint
 from ha_core.plan.mirror.standby import regained
 from ha_core.plan.move.carry_over import MAX_TOPIC_TRANSACTIONAL, come_back, leave_by_force
 from ha_core.plan.move.planner import cut_change, undo_change
@@ -162,30 +162,38 @@ def test_offsets_without_records_below_a_forced_cut_are_noted() -> None:
     assert "4,000 offsets have no record, below 2 cuts, 3,000 at most below one" in over_holes(two)
 
 
-def test_other_mirrors_from_a_dead_cluster_end_with_the_cut_and_are_reported() -> None:
+def test_further_mirrors_from_the_origin_end_with_the_cut_and_are_to_be_repointed() -> None:
     # Given a topic with a second mirror, a mirror of another topic, and one that an operator has ended meanwhile
     north, gone = (Mirror.of("t", "east", name, f"link-{name}", "now", "me") for name in ("north", "south"))
     other = Mirror.of("u", "east", "north", "link-3", "now", "me")
+    chained = Mirror.of("t", "west", "up", "link-4", "now", "me")
     running = operation(state="running")
-    others = also_mirrored(running, running.evidence.mirrored, (other, north, MIRROR, gone))
+    others = also_mirrored(running, running.evidence.mirrored, (other, north, MIRROR, gone, chained))
     before = view()
-    before = replace(before, mirrors={**before.mirrors, north.key: north, other.key: other})
+    before = replace(before, mirrors={**before.mirrors, north.key: north, other.key: other, chained.key: chained})
     # When its dead cluster is done without
     noted = operation().noting(also_mirrored=others)
     copies, ends = {("t", 0): CopyFacts(24, (Run(0, 1, 24),))}, {("t", 0): SEEN}
     documents = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies)
-    # Then they end in that revision, and are in the result
+    # Then they end in that revision, and are to be repointed; a mirror of the copy that becomes the writer stays
     assert documents.deletes == ((Mirror, "t@west"), (Mirror, "t@north"))
     (entered,) = [put for put in documents.puts if isinstance(put, SwitchOperation)]
-    assert "t in north, t in south have ended with it" in ended_too(entered)
-    assert "mirror link TOPIC --from west --to CLUSTER" in ended_too(entered)
+    assert to_repoint(entered, View()) == [north, gone]
     assert {(Mirror, "t@north"), (Mirror, "t@south")} <= set(noted.writes)
-    # But not where the topic stays, nor where the move is planned
+    # And the result names those that go on, and those that do not, with the reason and the way out
+    kept_out = entered.noting(kept_out={gone.key: "it has 3 records of east that west lacks"})
+    assert to_repoint(kept_out, View(mirrors={north.key: north})) == []
+    assert repointed(kept_out) == "the mirrors of t in north go on from west"
+    assert "mirrors of t in south (it has 3 records of east that west lacks) have ended" in ended_too(kept_out)
+    assert "mirror link TOPIC --from west --to CLUSTER" in ended_too(kept_out)
+    assert (repointed(entered), ended_too(entered)) == ("the mirrors of t in north, t in south go on from west", "")
+    # But not where the topic stays
     stays = cut_change(noted, before, ends, {}, {}, read_ms=1, copies=copies, stay={"t": "it lost records"})
     (entered,) = [put for put in stays.puts if isinstance(put, SwitchOperation)]
-    assert (stays.deletes, ended_too(entered)) == ((), "")
+    assert (stays.deletes, repointed(entered), to_repoint(entered, View())) == ((), "", [])
+    # And a planned move does the same
     planned = running.changed(request=running.request.changed(mode="planned", unread="wait"))
-    assert also_mirrored(planned, ("t",), (MIRROR, north)) == {}
+    assert also_mirrored(planned, ("t",), (MIRROR, north)) == {"t": (north,)}
 
 
 def test_a_mirror_that_is_made_again_the_other_way_leaves_the_same_settings_alone_and_is_as_fast() -> None:

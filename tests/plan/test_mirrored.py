@@ -3,7 +3,7 @@
 import pytest
 
 from ha_core.model import Cluster, Mirror, UserBindings, View
-from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named, read_from
+from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, fed_by, is_chained, named, read_from
 
 
 def mirror(topic: str, target: str) -> Mirror:
@@ -77,6 +77,24 @@ def test_a_user_reads_the_copy_that_it_names_or_that_of_the_gateways_zone(
     found = read_from(view, "ann", "orders", zone)
     assert (found.target if found else None) == target
     assert read_from(view, "bob", "orders", zone) is None
+
+
+def test_the_copy_of_a_copy_is_known_by_its_way_and_read_by_no_one() -> None:
+    # Given copies one behind the other
+    chained = mirror("orders", "north").changed(source="west", key="orders@north")
+    bindings = {"ann": UserBindings(user="ann", read="north"), "bob": UserBindings(user="bob", read="west")}
+    view = View(1, bindings=bindings, mirrors={one.key: one for one in (mirror("orders", "west"), chained)})
+    # Then their records come from the writer over the first
+    assert fed_by(view, "orders", "north") == ("east", "west")
+    assert fed_by(view, "orders", "west") == ("east",)
+    assert fed_by(view, "orders", "east") == fed_by(view, "bills", "west") == ()
+    assert [is_chained(view, one) for one in (chained, mirror("orders", "west"))] == [True, False]
+    # And readers are led to the first only
+    assert read_from(view, "ann", "orders", "") is None
+    assert read_from(view, "bob", "orders", "") == mirror("orders", "west")
+    # And a circle, which no link makes, has an end
+    circle = View(mirrors={one.key: one for one in (chained, mirror("orders", "west").changed(source="north"))})
+    assert len(fed_by(circle, "orders", "west")) == 2
 
 
 def test_a_copy_that_an_operation_holds_is_not_read() -> None:

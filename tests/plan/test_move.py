@@ -82,7 +82,7 @@ def test_a_forced_move_has_the_steps_of_a_planned_one_except_those_that_wait_for
 
     before = ("compare", "pin", "prepare", "adopt", "hold", "level", "warm", "quiesce", "fence")
     after = ("drain", "ends", "mirrored", "offsets", "cut")
-    assert planned == (*before, *after, "verify", "reverse", "groups", "record")
+    assert planned == (*before, *after, "verify", "repoint", "reverse", "groups", "record")
     living = {"compare", "adopt", "level", "quiesce", "mirrored", "reverse"}
     assert forced == tuple(step for step in planned if step not in living)
 
@@ -328,7 +328,7 @@ DEAD = steps(FORCED)
         (operation("running", request=FORCED_REQUEST), {}, {}, DEAD),
         # A move of bindings alone has no fence, but its state is past that step, so it does not start again
         (operation("fenced", request=FORCED_REQUEST, moves=MoveSet()), {}, {}, ("warm", *DEAD[DEAD.index("drain") :])),
-        (operation("cut"), {}, {}, ("verify", "reverse", "groups", "record")),
+        (operation("cut"), {}, {}, ("verify", "repoint", "reverse", "groups", "record")),
         (operation("running", evidence={"mirrored": ("t",)}), {}, {}, UNDO),
         (operation("succeeded"), {}, {}, ("release",)),
         (operation("failed"), FENCED, {}, UNDO),

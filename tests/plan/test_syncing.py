@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from ha_core.model import Group, Usage, Use, UserBindings, View
 from ha_core.plan.facts.clusters import TopicAcl
-from ha_core.plan.mirror.syncing import homes, offsets_due, offsets_gone, rules_due
+from ha_core.plan.mirror.syncing import homes, offsets_due, offsets_gone, rules_due, rules_revoked
 
 ALL, READ, WRITE, DESCRIBE, DESCRIBE_CONFIGS = 2, 3, 4, 8, 10
 
@@ -48,6 +48,26 @@ def test_an_existing_right_of_the_target_is_not_added_and_its_own_rights_are_rep
     due = rules_due([rule("orders", READ)], given_there, ["orders"])
     assert due.missing == frozenset()
     assert due.alone == {rule("orders", DESCRIBE)}
+
+
+def test_only_revoked_rules_that_a_mirror_has_brought_go_and_never_the_last_one_of_a_topic() -> None:
+    # Given rules that only the target has: brought ones, one of its own, and one of the account that copies
+    brought, own = rule("orders", READ), rule("orders", READ, principal="User:own")
+    copiers = rule("orders", READ, principal="User:copier")
+    alone = {brought, own, copiers}
+    # When they are revoked in the source, then only the brought one goes
+    revoked = rules_revoked(alone, alone, {brought, copiers}, "User:copier")
+    assert revoked.gone == {brought}
+    assert not revoked.last
+    # And brought rules that the source still has stay
+    assert rules_revoked({own}, alone, {brought}).gone == set()
+    # And where no other rule would be left for the topic, all of it stay; rules for prefixes count
+    denied = brought._replace(principal="User:eve", allows=False)
+    last = rules_revoked({brought, denied}, {brought, denied, rule("other", READ)}, {brought, denied})
+    assert last.gone == set()
+    assert last.last["orders"] == {brought, denied}
+    covered = rules_revoked({brought}, {brought, rule("ord", READ, pattern="prefixed")}, {brought})
+    assert covered.gone == {brought}
 
 
 P = ("orders", 0)

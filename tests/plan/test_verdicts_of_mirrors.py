@@ -7,10 +7,12 @@ import pytest
 
 from ha_core.model import Crossing, Extent, LostTail, Mirror, Run, Scope, SyncFinding, Tail, Topic
 from ha_core.model.extent import identity
+from ha_core.model.operation import LinkRequest
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, GroupFacts, Replicas
 from ha_core.plan.facts.verdict import Verdict
 from ha_core.plan.mirror.linking import LINK_RULES, PATTERN_RULES
-from tests.plan.preflight_case import EMPTY, HERE, SOUND, Case
+from ha_core.plan.preflight import preflight
+from tests.plan.preflight_case import EMPTY, HERE, NOWHERE, SOUND, Case
 
 ORDERS = Mirror.of("orders", "east", "west", "link-1", "now", "me")
 PINNED = Topic(name="orders", writer="east", partitions={p: identity("east") for p in (0, 1)})
@@ -369,27 +371,66 @@ def test_a_mirrored_topic_goes_nowhere_but_to_its_copy() -> None:
     assert of(replace(mirrored(forced=True, force=True), mirrors=(elsewhere,)), "mirrored").level == "error"
 
 
-def test_a_switch_past_a_second_mirror_of_the_topic_is_refused() -> None:
-    third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
-
-    verdict = of(replace(mirrored(LEVEL), mirrors=(ORDERS, third)), "third-cluster")
-
-    assert verdict.level == "error"
-    assert "mirror unlink orders --to north" in verdict.remedy
+THIRD = Mirror.of("orders", "east", "north", "link-2", "now", "me")
 
 
-def test_a_forced_switch_reports_the_other_mirrors_that_it_ends_with_lag_and_way_out() -> None:
+def with_third(case: Case, *lags: CopyLag) -> Case:
+    """A second mirror of the topic, whose copy exists."""
+    known = {**case.lags, **{(THIRD.key, partition): lag for partition, lag in enumerate(lags)}}
+    return replace(case, mirrors=(ORDERS, THIRD), lags=known).with_topic("north", HERE)
+
+
+def test_a_planned_switch_carries_a_second_mirror_of_the_topic_along() -> None:
+    verdict = of(with_third(mirrored(LEVEL), CopyLag("copying", 25, 10, 1.0)), "also-mirrored")
+
+    assert verdict.level == "info"
+    assert "mirrored to north, too, which lacked 25 records" in verdict.text
+    assert "goes on from west, where it is" in verdict.text
+
+
+def test_a_planned_switch_throws_no_second_copy_away_unseen() -> None:
+    case = with_third(mirrored(LEVEL), LEVEL)
+    stopped = with_third(mirrored(LEVEL), CopyLag("stopped", None, None, 1.0, "the source was truncated"))
+
+    away = of(case.with_reach("north", reachable=False), "third-cluster")
+    assert (away.level, away.cause) == ("error", "away")
+    for refused, why in (
+        (case.with_topic("north", NOWHERE), "its copy there was deleted"),
+        (stopped, "partition 0 (the source was truncated)"),
+    ):
+        verdict = of(refused, "third-cluster")
+        assert (verdict.level, verdict.cause) == ("error", "asked")
+        assert why in verdict.text
+        assert "mirror unlink orders --to north" in verdict.remedy
+
+
+def test_a_mirror_of_the_copy_or_of_another_topic_is_not_judged() -> None:
+    chained = Mirror.of("orders", "west", "north", "link-2", "now", "me")
+    bills = Mirror.of("bills", "east", "north", "link-3", "now", "me")
+
+    case = replace(mirrored(LEVEL), mirrors=(ORDERS, chained, bills))
+
+    assert not {"also-mirrored", "third-cluster", "mirrored"} & set(codes(case))
+
+
+def test_a_forced_switch_reports_another_copy_that_has_more_with_the_way_out() -> None:
     # Given a second mirror, which is further than the one whose copy is to be gone on with
-    third = Mirror.of("orders", "east", "north", "link-2", "now", "me")
-    case = mirrored(CopyLag("copying", 4_000, 2_000, 1.0), forced=True)
-    case = replace(case, mirrors=(ORDERS, third))
-    case = replace(case, lags={**case.lags, (third.key, 0): CopyLag("copying", 25, 10, 1.0)})
+    behind = CopyLag("copying", 10, 2_000, 1.0, reached=4_000)
+    case = with_third(mirrored(behind, forced=True), CopyLag("copying", 3, 10, 1.0, reached=4_007))
     # When the topic is to go on at its copy in the west
     verdict = of(case, "third-cluster")
-    # Then it needs no preparation
-    assert verdict.level == "warning"
-    assert "ends with the switch, and leaves its copy, which lacked 25 records" in verdict.text
+    # Then the loss that the other copy would spare is named
+    assert (verdict.level, verdict.number, verdict.unit) == ("warning", 7, "offsets")
+    assert "clients lose these records, that mirror ends" in verdict.text
+    assert "Switch to north, which has them" in verdict.remedy
     assert "mirror link orders --from west --to north" in verdict.remedy
+    # And if it has no more, that mirror goes on
+    level = with_third(mirrored(behind, behind, forced=True), behind, behind)
+    assert of(level, "also-mirrored").level == "info"
+    # And what is not known is no more and no less
+    for unknown in (CopyLag("waiting", None, None, 1.0), CopyLag("copying", 10, 10, 1.0)):
+        assert of(with_third(mirrored(behind, forced=True), unknown), "also-mirrored").level == "warning"
+    assert of(with_third(mirrored(behind, forced=True)), "also-mirrored").level == "warning"
 
 
 def link(*mirrors: Mirror, topic: Topic | None = PINNED) -> Case:
@@ -404,6 +445,33 @@ def refusals(case: Case) -> dict[str, Verdict]:
     }
     assert all(verdict.remedy for verdict in verdicts.values())
     return verdicts
+
+
+def chained_refusals(*mirrors: Mirror, origin: str = "west", target: str = "north") -> dict[str, Verdict]:
+    """Refusals of a mirror of `orders`, which east writes, from the copy in `origin`."""
+    case = link(*mirrors).with_topic("west", HERE).with_topic("north", NOWHERE).asking(origin=origin, target=target)
+    judged = case.judged()
+    judged = replace(judged, request=LinkRequest.model_validate(judged.request.model_dump()))
+    return {one.code: one for one in preflight(judged, rules=LINK_RULES) if one.level == "error"}
+
+
+def test_a_copy_may_be_mirrored_while_its_records_come_from_the_writer() -> None:
+    assert chained_refusals(ORDERS) == {}
+    # But not a topic that has no copy there, nor one whose copy comes from elsewhere
+    assert list(chained_refusals()) == ["written-elsewhere"]
+    assert "written-elsewhere" in chained_refusals(ORDERS.changed(source="south"))
+    # Nor in a circle, nor twice
+    behind = Mirror.of("orders", "west", "north", "link-2", "now", "me")
+    assert "north → east" in chained_refusals(ORDERS, behind, origin="north", target="east")["loop"].text
+    assert list(chained_refusals(ORDERS, behind)) == ["mirrored"]
+
+
+def test_a_topic_with_a_chain_of_copies_goes_to_the_first_only() -> None:
+    behind = Mirror.of("orders", "west", "north", "link-2", "now", "me")
+    case = replace(mirrored(LEVEL), mirrors=(ORDERS, behind)).with_topic("north", HERE)
+
+    assert "mirrored" not in codes(case)
+    assert "can be moved there, to its copy" in of(case.asking(target="north"), "mirrored").text
 
 
 def test_a_sound_link_is_not_refused() -> None:

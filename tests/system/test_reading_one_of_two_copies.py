@@ -7,10 +7,12 @@ import pytest
 
 from ha_core.operations.access import bindings
 from ha_core.operations.clusters import registered
+from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.environment import Environment
+from ha_core.operations.proposal.proposal import plan
 from stack.harness import Stack
 from tests.kafka.mirroring import wait_until
-from tests.kit.moving import linked
+from tests.kit.moving import a_move, linked, moved
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import operator, own_stack
 from tests.spark_jobs.mirror.live import Writer
@@ -66,6 +68,12 @@ def await_all_copied(environment: Environment, written: int) -> None:
     wait_until(copied, environment.store.mirror_reports)
 
 
+def compared(environment: Environment) -> tuple[bool, int]:
+    """Whether the copy in north equals its source, and the number of records that are equal."""
+    comparison = compare_mirrors(environment, [TOPIC], "north", 1.0, 0)
+    return comparison.equal, comparison.records
+
+
 def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
     stack: Stack, environment: Environment, readers: dict[str, Reader]
 ) -> None:
@@ -94,3 +102,22 @@ def test_each_reader_is_served_from_the_copy_in_its_zone_and_from_no_other(
             assert reader.near_from_copy(cluster) == reader.from_copy(cluster)
     finally:
         stack.resume("cluster/east/1")
+    # When the topic goes to one of them, and is written there
+    wait_until(lambda: not plan(environment, a_move(TOPIC)).refused, lambda: plan(environment, a_move(TOPIC)).verdicts)
+    report = moved(environment, a_move(TOPIC))
+    assert (report.result, report.error) == ("succeeded", "")
+    there = environment.store.load().mirrors
+    assert {(mirror.source, mirror.target) for mirror in there.values()} == {("west", "east"), ("west", "north")}
+    assert there[f"{TOPIC}@north"].link == report.operation
+    with Writer(stack, TOPIC, PARTITIONS, cluster="west", first=writer.written) as later:
+        # Then the reader near the other is served from the copy there, which the job goes on with
+        readers["north"].goes_over_to_the_copy(environment.store, "north")
+        readers["north"].read(writer.written + 300)
+    # And each gets every record once, at its offset, also from the beginning
+    for reader in readers.values():
+        reader.read(later.written)
+        reader.assert_all_once()
+        reader.begin()
+        reader.read(later.written)
+        reader.assert_all_once()
+    wait_until(lambda: compared(environment) == (True, later.written), lambda: compared(environment))

@@ -4,7 +4,7 @@ patterns of them."""
 import secrets
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from typer import Argument
 
@@ -74,10 +74,17 @@ def link(
         list[str] | None, option("Settings not to sync from the source: names or patterns.", metavar="NAME")
     ] = None,
     max_bytes_s: Annotated[str, option("Maximum bytes per second copied, per topic.", metavar="N")] = UNLIMITED,
+    remove_revoked_rights: Annotated[
+        bool, option("Remove brought access rules that the source has revoked.", "--remove-revoked-rights")
+    ] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    policy = {"settings_left_alone": tuple(leave_setting or ()), "max_bytes_s": limit_of(max_bytes_s)}
+    policy: dict[str, Any] = {
+        "settings_left_alone": tuple(leave_setting or ()),
+        "max_bytes_s": limit_of(max_bytes_s),
+        "remove_revoked_rights": remove_revoked_rights,
+    }
     named = [*(topics or ()), *([ALL_TOPICS] if all_topics else ())]
     if are_patterns(named):
         return _put(session, pattern_request(named, source, target, exclude or (), reason, **policy), dry_run, yes)

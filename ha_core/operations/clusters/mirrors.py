@@ -1,7 +1,7 @@
 """The state of mirrors: copiers' reports of each partition, and mirrors without a report."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER
@@ -13,6 +13,7 @@ from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.store.store import Store
 
 UNREPORTED = "no task reports it: one begins within a minute; else check that the job `mirror` is running"
+BEHIND_A_COPY = "its source is a copy: it trails the writer by the lag of both"
 State = Literal["copying", "waiting", "stopped", "held", "nobody", "unreported", "unreadable"]
 """States of a partition. `waiting`: it is taken over again in a moment. `stopped`: it waits for an operator. `held`: an
 operation copies it itself. `unreported`: a task may copy it whose report is full. `unreadable`: this version cannot
@@ -88,13 +89,16 @@ def mirrors_now(environment: Environment) -> MirrorsNow:
     left_out = any(report.left_out for report in reports)
     rows, totals = list[MirrorRow](), list[tuple[Mirror, MirrorTotal]]()
     mirrors = environment.store.find_mirrors()
+    keys = {mirror.key for mirror in mirrors.readable}
     for mirror in sorted(mirrors.readable, key=lambda one: one.key):
         reports_of = {} if mirror.held is not None else partition_reports.get(mirror.key, {})
         partitions = [_row(mirror, one) for _, one in sorted(reports_of.items())]
+        if f"{mirror.topic}@{mirror.source}" in keys:
+            partitions = [replace(row, reason=row.reason or BEHIND_A_COPY) for row in partitions]
         rows += partitions or [_row(mirror, None, left_out)]
         totals.append((mirror, MirrorTotal.of(reports_of.values())))
     rows += [_unreadable(key, why) for key, why in mirrors.unreadable.items()]
-    rows += _being_reversed(environment, {mirror.key for mirror in mirrors.readable})
+    rows += _between(environment, keys)
     rows.sort(key=lambda row: (row.topic, row.target, -1 if row.partition is None else row.partition))
     return MirrorsNow(rows, totals)
 
@@ -146,13 +150,20 @@ def findings(store: Store, request: MoveRequest) -> tuple[SyncFinding, ...]:
     return tuple(finding for look in looks for finding in look.findings)
 
 
-def _being_reversed(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
-    """Between its cut and its end a planned switch has ended mirrors and not yet linked the reversed ones. Without
-    these rows an operator could think that there is none, and link it again."""
+def _between(environment: Environment, there: Collection[str]) -> Iterator[MirrorRow]:
+    """Between its cut and its end a switch has ended mirrors and not yet linked the reversed and the repointed ones.
+    Without these rows an operator could think that there is none, and link it again."""
     for operation in running_operations(environment):
-        if operation.state != "cut" or operation.forced:
+        if operation.state != "cut":
             continue
-        for topic, mirror in operation.move_evidence.ended.items():
+        evidence = operation.move_evidence
+        for mirror in evidence.further:
+            if mirror.key not in evidence.kept_out and mirror.key not in there and operation.route is not None:
+                reason = f"operation {operation.id} has switched it to {operation.route[1]}, from where it goes on"
+                yield MirrorRow(mirror.topic, None, operation.route[1], mirror.target, "held", reason=reason)
+        if operation.forced:
+            continue
+        for topic, mirror in evidence.ended.items():
             if f"{topic}@{mirror.source}" not in there:
                 reason = f"operation {operation.id} has switched it to {mirror.target}, and reverses its mirror"
                 yield MirrorRow(topic, None, mirror.target, mirror.source, "held", reason=reason)

@@ -10,12 +10,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError, StandsInTheWayError, UnsupportedByClusterError
-from ha_core.kafka.takeover import CopyPartition, Fenced
+from ha_core.kafka.takeover import Fenced
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.notes import Note, Notes
-from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror.progress import CopyDamagedError, Progress
 from ha_core.mirror.reversing import copied_below, last_mirrored, reversed_notes
-from ha_core.model import Mirror
+from ha_core.model import Mirror, Run
 from ha_core.operations.copies.syncing.topics import make_copies
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
@@ -50,10 +50,9 @@ def prepare_reversal(
         lost mirrored records, or may lose them to its cleaner.
     """
     writer, standby = (admin_of(environment, name) for name in (new.source, new.target))
-    before = {copy.id.partition: copy for copy in copies_of(old, max(bases) + 1) if copy.id.partition in bases}
-    notes = _notes(writer, before)
+    notes = notes_of(writer, old, bases)
     require_none_open(environment, standby, [(old.topic, partition) for partition in bases], OPEN_S, _WOULD_LIE_IN_COPY)
-    compacted = any(_compacted(admin, old.topic) for admin in (writer, standby))
+    compacted = any(is_compacted(admin, old.topic) for admin in (writer, standby))
     ensure_copy_log(standby, new.log, new.log_partitions)
     # Before the mirror is written: after that it is copied with the times and sizes of its source.
     make_copies(environment, writer, standby, {old.topic: new}, still_ours, keyless=False)
@@ -61,10 +60,8 @@ def prepare_reversal(
 
     def first(fenced: Fenced) -> Iterator[Note]:
         partition = fenced.copy.id.partition
-        known, base = notes[partition], bases[partition]
-        start = base if known.progress is None else known.progress.target
-        tail = (piece.batch for piece in writer.log((old.topic, partition), start, base))
-        progress, runs = copied_below(known, tail, base)
+        base = bases[partition]
+        progress, runs = state_at(writer, notes[partition], base)
         at = last_mirrored(runs)
         last = (piece.batch for piece in standby.log((old.topic, partition), at, at + 1))
         cleaned = standby.log((old.topic, partition), at + 1, fenced.end, committed=True) if compacted else None
@@ -72,20 +69,31 @@ def prepare_reversal(
         yield from pages
         yield begun
 
-    standby.seed([copy for copy in copies_of(new, max(bases) + 1) if copy.id.partition in bases], first)
+    standby.seed(copies_of(new, sorted(bases)), first)
 
 
-def _compacted(admin: Admin, topic: str) -> bool:
+def is_compacted(admin: Admin, topic: str) -> bool:
     """One of both is enough: a copy gets the settings of its source."""
     description = admin.topics([topic], offsets=False).get(topic)
     return description is not None and "compact" in description.config.get("cleanup.policy", "")
 
 
-def _notes(writer: Admin, copies: Mapping[int, CopyPartition]) -> dict[int, Notes]:
-    """The notes of each partition, with the whole map; each part of the copy log is read once."""
-    by_log = grouped((copy.log, copy.id) for copy in copies.values())
+def notes_of(writer: Admin, old: Mirror, partitions: Collection[int]) -> dict[int, Notes]:
+    """Partition → notes of its copy in the new writer, with the whole map; each part of the copy log is read once."""
+    by_log = grouped((copy.log, copy.id) for copy in copies_of(old, sorted(partitions)))
     read = (writer.read_notes(log, dict.fromkeys(ids, 0), whole_map=True) for log, ids in by_log.items())
     return {id_.partition: notes for some in read for id_, notes in some.items()}
+
+
+def state_at(writer: Admin, known: Notes, base: int) -> tuple[Progress, tuple[Run, ...]]:
+    """How far a copy was that became the writer, and all its runs.
+
+    :param base: its first own offset.
+    :raises CopyDamagedError: its notes do not cover everything below.
+    """
+    start = base if known.progress is None else known.progress.target
+    tail = (piece.batch for piece in writer.log((known.copy.topic, known.copy.partition), start, base))
+    return copied_below(known, tail, base)
 
 
 FAILURES = (KafkaAdminError, CopyDamagedError)

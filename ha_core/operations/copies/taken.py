@@ -57,7 +57,7 @@ def take_over(
     taken = Taken({}, {}, {})
     if not wanted:
         return taken
-    begun, without_log = _begun(environment, target, wanted)
+    begun, without_log = begun_copies(environment, target, wanted)
     for (topic, partition), log in sorted(without_log.items()):
         why = f"{topic}-{partition} holds records, and the log with their source offsets ({log}) is not there"
         taken.damaged.setdefault(topic, why)
@@ -121,7 +121,7 @@ def _fence(target: Admin, copy: CopyPartition) -> tuple[str, Exception] | None:
     return None
 
 
-def _begun(
+def begun_copies(
     environment: Environment, target: Admin, copies: Sequence[CopyPartition]
 ) -> tuple[list[CopyPartition], dict[Partition, str]]:
     """Copies with a copy log; and copies that have records but no copy log. Without it nothing can have been copied:

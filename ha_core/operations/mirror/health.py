@@ -15,6 +15,7 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Problem
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import Code, amount, listed
+from ha_core.plan.mirror.mirrored_topics import is_chained
 
 MAX_MIRRORS = 200
 """Examined in one check: each mirror may have its notes in another partition of the copy log."""
@@ -139,6 +140,22 @@ def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
                 "Follow the reason: after a refused setting or right the copier retries within a minute. Or end the "
                 f"mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the copy, and link it "
                 "again.",
+            )
+
+
+def orphaned(environment: Environment, view: View) -> Iterator[Problem]:
+    """Mirrors whose source gets no more records: it is neither the topic's writer nor a copy. They have no lag."""
+    locks = environment.store.lock_keys()  # between its cut and its end a switch has ended mirrors that go on later
+    for _, mirror in sorted(view.mirrors.items()):
+        topic = view.mapped(mirror.topic)
+        if topic is None or mirror.source in topic.writers or is_chained(view, mirror):
+            continue
+        if f"topic:{mirror.topic}" not in locks:
+            yield Problem(
+                f"mirror of {mirror.topic} in {mirror.target}",
+                f"{mirror.source}, its source, is neither the writer nor a copy any more: it gets no more records.",
+                f"`switchyard mirror unlink {mirror.topic} --to {mirror.target} --delete-copy`, then link it from "
+                f"{listed(sorted(topic.writers))} or from a copy.",
             )
 
 

@@ -144,7 +144,9 @@ class LinkSteps(MoveSteps[LinkOperation, Step]):
         """Records are deleted before the offset is stored. So a log that starts below that offset is a new one: the
         topic was recreated past the gateways, and a forced switch would hide records that its copy has."""
         store, origin = self.environment.store, self.journal.origin
-        deleted = store.deleted_records(self.journal.moves.topics)
+        # A copy keeps what its source has deleted, and its offsets are not in the map.
+        writers = [name for name in self.journal.moves.topics if origin.cluster.name in view.topics[name].writers]
+        deleted = store.deleted_records(writers) if writers else {}
         counts = origin.partition_counts({topic for topic, _ in deleted}) if deleted else {}
         ends = origin.ends([key for key in deleted if key[1] < counts.get(key[0], 0)])
         starts = {

@@ -135,6 +135,7 @@ def judged(environment: Environment, topics: Collection[str], target: str, delet
     known = earlier.keys() if standing else left.keys()
     if without := [name for name in missing if name not in known]:
         raise unchanged(f"{listed(without)} has no mirror in {target}. `switchyard mirrors` lists them.")
+    _require_no_chain(environment, standing, target)
     mirrors = {name: stored[0] for name, stored in standing.items()} | {
         name: mirror for name, (mirror, _) in left.items()
     }
@@ -168,6 +169,17 @@ def _leaving_out(
             patterns.append(pattern)
             versions[MirrorPattern, pattern.key] = stored[1]
     return tuple(patterns), versions
+
+
+def _require_no_chain(environment: Environment, topics: Collection[str], target: str) -> None:
+    """:raises RefusedError: a copy is the source of another mirror, which would get no more records."""
+    chained = [mirror for mirror in environment.store.mirrors() if mirror.topic in topics and mirror.source == target]
+    if chained:
+        first, what = chained[0], listed(f"{mirror.topic} in {mirror.target}" for mirror in chained)
+        raise unchanged(
+            f"Mirrors are copied from copies in {target}, and would get no more records: {what}. End these first: "
+            f"`switchyard mirror unlink {first.topic} --to {first.target}`."
+        )
 
 
 class Unlink(Single):

@@ -15,6 +15,7 @@ def of_copies(operation: SwitchOperation) -> tuple[str, ...]:
         partly(operation),
         left_behind(operation),
         gone(operation),
+        repointed(operation),
         ended_too(operation),
     )
 
@@ -86,13 +87,21 @@ def gone(operation: SwitchOperation) -> str:
     return f"{what}: they cannot be read until it is back, and giving it up would lose them for readers"
 
 
+def repointed(operation: SwitchOperation) -> str:
+    """Further mirrors that go on from the new writer; empty: none."""
+    evidence = operation.evidence
+    there = [f"{one.topic} in {one.target}" for one in evidence.further if one.key not in evidence.kept_out]
+    return f"the mirrors of {listed(there)} go on from {operation.request.target}" if there else ""
+
+
 def ended_too(operation: SwitchOperation) -> str:
-    """Other mirrors that a forced cut has ended, and how to link them again; empty: there were none."""
-    if not operation.evidence.ended_too:
+    """Further mirrors that do not go on, with the reasons and the way out; empty: all do."""
+    evidence = operation.evidence
+    if not evidence.ended_too:
         return ""
-    origin, target = operation.route
-    ended = listed(f"{mirror.topic} in {mirror.target}" for mirror in operation.evidence.ended_too)
+    ended = listed(f"{one.topic} in {one.target} ({evidence.kept_out[one.key]})" for one in evidence.ended_too)
     return (
-        f"the mirrors of {ended} have ended with it, as {origin} is not the writer any more: delete the topic there, "
-        f"then `switchyard mirror link TOPIC --from {target} --to CLUSTER`"
+        f"the mirrors of {ended} have ended, and no client is led to their copies: fetch the records there that you "
+        f"need, delete the topic there, then `switchyard mirror link TOPIC --from {operation.request.target} --to "
+        "CLUSTER`"
     )

@@ -18,8 +18,8 @@ from ha_core.kafka.adoption import remove_members
 from ha_core.model import Group, SwitchOperation, Topic, Usage
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.copies.catch_up import OwnCopies
-from ha_core.operations.copies.taken import Taken, fence_copiers, require_usable, take_over
-from ha_core.operations.copies.writers import BEHIND_CUT_S, open_ended_copies, open_to_writers
+from ha_core.operations.copies.taken import Taken, require_usable, take_over
+from ha_core.operations.copies.writers import BEHIND_CUT_S, open_to_writers
 from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import StepFailedError
@@ -30,6 +30,7 @@ from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.fenced_reads import FencedReads
+from ha_core.operations.move.further_mirrors import repoint_all
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.settings import (
     Shapes,
@@ -102,6 +103,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             "offsets": self.offsets,
             "cut": self.cut,
             "verify": self.verify,
+            "repoint": self.repoint,
             "reverse": self.reverse,
             "groups": self.groups,
             "record": self.record,
@@ -277,8 +279,8 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
                         raise
                     max_extents = max(max_extents // 4, 1)
             seen.update(copies=len(self.copies), stayed=len(self.stay))
-            if others := journal.operation.evidence.ended_too:
-                seen.update(ended_too=listed(one.key for one in others))
+            if others := journal.operation.evidence.further:
+                seen.update(further=listed(one.key for one in others))
         fenced_ms = environment.ms_since(self.fenced_at)
         journal.update(revision=revision)
         journal.write_pending()
@@ -294,18 +296,22 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
             # Again in case the executor died after the cut. A reversed mirror has given the origin a copy's settings.
             apply_source_settings(self.journal)
-            # Before it is verified: a failure there ends the operation, and no executor would return to these.
-            fence_copiers(self.environment, self.journal.operation.evidence.ended_too)
-            open_ended_copies(self.journal, self.journal.operation.evidence.ended_too)
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
+
+    def repoint(self) -> None:
+        """Further mirrors go on from the new writer. Their copiers are fenced before the former writer gets records of
+        the new one."""
+        repoint_all(self.journal)
 
     def reverse(self) -> None:
         """The former writer gets a copy. If that fails, it is linked later."""
         reverse_all(self.journal)
 
     def unverified(self) -> None:
+        """A failure ends the operation, and no executor would return to these."""
+        repoint_all(self.journal)
         store_unreversed(self.journal)
 
     def record(self) -> None:

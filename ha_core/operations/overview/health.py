@@ -24,7 +24,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.crossing.ends import overdue
-from ha_core.operations.mirror.health import lacking, not_in_sync, uncopied_mirrors
+from ha_core.operations.mirror.health import lacking, not_in_sync, orphaned, uncopied_mirrors
 from ha_core.operations.mirror.pattern_states import pattern_problems
 from ha_core.plan.absence.masking import affected, holders_of
 from ha_core.plan.absence.reconciled import uncounted
@@ -60,6 +60,7 @@ def problems(
         *_ends(environment, view, running),
         *_returned(view, clusters),
         *uncopied_mirrors(environment),
+        *orphaned(environment, view),
         *lacking(environment, view),
         *left_behind(environment),
         *not_in_sync(environment),

@@ -22,7 +22,7 @@ Code = Literal[
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "own-tail",
     "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
-    "mirrored", "goes-to-copy", "copy-unknown",
+    "mirrored", "also-mirrored", "goes-to-copy", "copy-unknown",
     "copy-lags", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged",
     "not-compared",
     "not-in-sync", "under-replicated",

@@ -34,13 +34,13 @@ def to_hold(operation: MoveOperation, mirrors: Iterable[Mirror]) -> tuple[str, .
 def also_mirrored(
     operation: MoveOperation, topics: Collection[str], mirrors: Iterable[Mirror]
 ) -> dict[str, tuple[Mirror, ...]]:
-    """Topic → its mirrors in other clusters, for a forced move: their source gets no more records, and their copies may
-    have more or less than the new writer. A planned move is refused until they are ended."""
+    """Topic → its further mirrors from the origin, whose records end at the cut. Those from other clusters stay as they
+    are."""
     request, others = operation.request, dict[str, tuple[Mirror, ...]]()
     for mirror in sorted(mirrors, key=lambda mirror: mirror.key):
         if mirror.topic in topics and mirror.source == request.origin and mirror.target != request.target:
             others[mirror.topic] = (*others.get(mirror.topic, ()), mirror)
-    return others if request.mode == "forced" else {}
+    return others
 
 
 def hold_change(operation: MoveOperation, view: View) -> Documents:
@@ -117,6 +117,12 @@ def unturned(operation: MoveOperation, view: View) -> dict[str, Mirror]:
     origin = operation.request.origin
     ended = sorted(operation.evidence.ended.items())
     return {name: mirror for name, mirror in ended if f"{name}@{origin}" not in view.mirrors}
+
+
+def to_repoint(operation: MoveOperation, view: View) -> list[Mirror]:
+    """Further mirrors that the cut has ended, and that neither go on from the target nor are kept out."""
+    evidence = operation.evidence
+    return [one for one in evidence.further if one.key not in view.mirrors and one.key not in evidence.kept_out]
 
 
 def copied_producers(topic: str, copies: Mapping[int, CopyFacts]) -> Producers:

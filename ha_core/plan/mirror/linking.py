@@ -6,7 +6,8 @@ A mirror is a document that copiers follow. The invariant, at every point, after
    (`identity_maps`). So only copiers write to the copy, and gateways route no client there.
 2. A mirror is written only when its topic is in the target with the source's number of partitions. Before, no copier
    copies it.
-3. A mirrored topic has one source: the writer of all its partitions. It is not moved while the mirror exists.
+3. A mirrored topic has one source: the writer of all its partitions, or a copy whose records come from there (a
+   *chain*). The topic moves to no other cluster while the mirror exists.
 
 Until the last mirror is written everything can be undone; after it there is `unlink`, which may delete a copy that no
 reader, group or operator needs any more (`needed`).
@@ -19,6 +20,7 @@ from ha_core.model import Mirror, View
 from ha_core.model.operation import LinkOperation
 from ha_core.plan.engine.revision import FINAL, Documents, MoveDamagedError, entering, require_state
 from ha_core.plan.facts.verdict import Verdicts, error, listed
+from ha_core.plan.mirror.mirrored_topics import fed_by
 from ha_core.plan.preflight import clusters, scope, settings, topics
 from ha_core.plan.preflight.case import PreflightCase
 
@@ -71,9 +73,10 @@ def _path(mirrors: Collection[Mirror], start: str, end: str) -> list[str]:
 
 def one_source(case: PreflightCase) -> Verdicts:
     """A mirror has one source, and only copiers have written to its copy."""
-    origin, target = case.request.origin, case.request.target
+    target = case.request.target
     for name in case.moves.topics:
         topic, about = case.view.mapped(name), f"topic {name}"
+        origin = next(iter(fed_by(case.view, name, case.request.origin)), case.request.origin)
         if topic is None or not topic.sound:
             continue
         written = {

@@ -34,6 +34,22 @@ def named(mirrors: Iterable[Mirror], topics: Collection[str], target: str = "") 
     return list(found.values())
 
 
+def fed_by(view: View, topic: str, cluster: str) -> tuple[str, ...]:
+    """The clusters by which records of a topic come to its copy in `cluster`, the writer's first; empty: it has none.
+
+    Mirrors of one topic form no circle (`linking.no_circle`), and each copy has one source.
+    """
+    way = list[str]()
+    while (mirror := view.mirrors.get(f"{topic}@{cluster}")) is not None and mirror.source not in way:
+        way.append(cluster := mirror.source)
+    return tuple(reversed(way))
+
+
+def is_chained(view: View, mirror: Mirror) -> bool:
+    """Whether its source is a copy, too."""
+    return f"{mirror.topic}@{mirror.source}" in view.mirrors
+
+
 _OF_BROKERS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state", "__cluster_metadata"})
 
 
@@ -52,7 +68,9 @@ def read_from(view: View, user: str, topic: str, zone: str) -> Mirror | None:
         return None
     near = bindings.read == NEAREST
     names = [cluster.name for cluster in view.clusters.values() if cluster.zone == zone] if near else [bindings.read]
-    mirrors = [mirror for name in names if (mirror := view.mirrors.get(f"{topic}@{name}")) is not None]
+    found = (mirror for name in names if (mirror := view.mirrors.get(f"{topic}@{name}")) is not None)
+    # The map does not say where the source's own copy has its records, so no reader is led to the copy of a copy.
+    mirrors = [mirror for mirror in found if not is_chained(view, mirror)]
     if not mirrors or (near and any(one.source in names for one in mirrors)):
         return None
     return mirrors[0] if mirrors[0].held is None else None

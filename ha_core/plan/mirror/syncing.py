@@ -7,6 +7,7 @@ in the target, and rights to write only under a guard that disables them (`copy_
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from ha_core.model import Identity, Usage, View
 from ha_core.plan.facts.clusters import Partition, TopicAcl
@@ -34,8 +35,8 @@ def rules_due(
     topics: Collection[str],
     guarded: Collection[str] = (),
 ) -> RulesDue:
-    """Rules of these topics that the target lacks. Rules are added and never removed, because those of the target may
-    be its own.
+    """Rules of these topics that the target lacks. Those that only the target has may be its own; `rules_revoked` finds
+    those that may go.
 
     :param guarded: topics whose guard disables rights to write there, so that these are carried over as well.
     """
@@ -49,6 +50,34 @@ def rules_due(
     missing = frozenset(rule for rule in wanted if _who(rule) not in there[rule.name])
     alone = frozenset(rule for rule in target if rule.pattern == "literal" and rule.name in there and comes_along(rule))
     return RulesDue(missing, alone - every)
+
+
+class RulesRevoked(NamedTuple):
+    """Rules that a mirror has brought, and that its source no longer has.
+
+    :ivar gone: to be removed in the target.
+    :ivar last: topic → those that stay, because without them no rule of the target would concern the topic, and brokers
+        with `allow.everyone.if.no.acl.found` would let everybody in.
+    """
+
+    gone: frozenset[TopicAcl]
+    last: Mapping[str, frozenset[TopicAcl]]
+
+
+def rules_revoked(
+    alone: Collection[TopicAcl], target: Collection[TopicAcl], brought: Collection[TopicAcl], copier: str = ""
+) -> RulesRevoked:
+    """
+    :param alone: see `RulesDue`.
+    :param target: all rules there, without guards, which go when the copy becomes the writer.
+    :param brought: rules that syncs of the mirror have added. No others are removed.
+    :param copier: the account that copies; its rules stay.
+    """
+    revoked = {rule for rule in frozenset(brought).intersection(alone) if rule.principal != copier}
+    left = frozenset(target) - revoked
+    bare = {rule.name for rule in revoked if not any(covers(other, rule.name) for other in left)}
+    last = {topic: frozenset(rule for rule in revoked if rule.name == topic) for topic in bare}
+    return RulesRevoked(frozenset(rule for rule in revoked if rule.name not in bare), last)
 
 
 def writers(rules: Collection[TopicAcl], topics: Collection[str]) -> frozenset[str]:

@@ -15,7 +15,8 @@ The invariant, at every point of every move, after any number of interruptions:
 5. A topic is created in the target only when every gateway applies a map that routes all clients to the origin, and
    loses that map only when the copy is gone again (`identity_maps`). So at the cut the copy is empty, or missing.
 6. A topic with a mirror goes to its copy (`held_copies`), which is complete under the fence if the origin is alive. No
-   other mirror from the origin outlives the cut.
+   other mirror from the origin outlives the cut; after it each goes on from the target, from where it is, or is kept
+   out.
 
 Before the fence clients notice only that new transactions wait until open ones have ended; from fence to cut they wait;
 after the cut they need nothing.
@@ -69,7 +70,7 @@ from ha_core.plan.move.partitions import cuts_of, extents_of, holes_of, left_in,
 ToHold = Literal["compare", "pin", "prepare", "adopt", "hold", "level"]
 ToCut = Literal[ToHold, "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"]
 Back = Literal["lift", "leave", "discard", "unpin", "undone"]
-Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
+Step = Literal[ToCut, "verify", "repoint", "reverse", "groups", "record", Back, "release"]
 
 # compare: compare copies with their sources, before anything is changed and while no client waits
 # pin: give topics without a map one that routes clients to the origin, in revisions that every gateway serves
@@ -86,6 +87,7 @@ Step = Literal[ToCut, "verify", "reverse", "groups", "record", Back, "release"]
 # offsets: copy committed offsets as they are, and read them back
 # cut: maps, sequences, aliases and bindings, and the end of the fence, in one revision
 # verify: every gateway serves the cut, and the origin's log ends have not moved
+# repoint: further mirrors of the moved topics go on from the target
 # reverse: mirrors of the opposite direction, from the target to the former origin
 # groups: move the groups that read the topics, in an operation of their own, if requested
 # record: write the result, release the locks
@@ -100,7 +102,7 @@ TASKS: Mapping[str, tuple[Step, ...]] = {
     "prepare": ("pin", "prepare"),
     "adopt": ("adopt",),
     "cut_over": ("hold", "level", "warm", "quiesce", "fence", "drain", "ends", "mirrored", "offsets", "cut"),
-    "verify": ("verify", "reverse"),
+    "verify": ("verify", "repoint", "reverse"),
     "record": ("groups", "record"),
 }
 """The steps of a move in safe order, by tasks of an Airflow run. From fence to cut is one task, because clients wait

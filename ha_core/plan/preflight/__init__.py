@@ -8,7 +8,19 @@ from collections.abc import Callable, Iterable
 from typing import TypeVar
 
 from ha_core.plan.facts.verdict import Verdict, Verdicts, by_level, refused
-from ha_core.plan.preflight import clients, clusters, cuts, groups, mirrors, partitions, scope, settings, sizes, topics
+from ha_core.plan.preflight import (
+    clients,
+    clusters,
+    cuts,
+    further_mirrors,
+    groups,
+    mirrors,
+    partitions,
+    scope,
+    settings,
+    sizes,
+    topics,
+)
 from ha_core.plan.preflight.case import PreflightCase
 
 __all__ = ["CUT_RULES", "DEPENDENT_RULES", "REVISION_RULES", "PreflightCase", "judge", "preflight"]
@@ -39,6 +51,7 @@ RULES = (
     topics.other_users,
     topics.in_sync,
     mirrors.mirrored,
+    further_mirrors.further,
     mirrors.to_copies,
     mirrors.lagging,
     mirrors.standing_still,

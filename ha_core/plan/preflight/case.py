@@ -18,7 +18,7 @@ from ha_core.model import (
 )
 from ha_core.plan.absence.crossing_without_origin import crossing_out
 from ha_core.plan.facts.clusters import CopyFacts, CopyLag, Facts, Partition, TopicFacts, Trial
-from ha_core.plan.mirror.mirrored_topics import internal_topics
+from ha_core.plan.mirror.mirrored_topics import fed_by, internal_topics
 from ha_core.plan.move.closure import Closure
 from ha_core.plan.move.partitions import written_in
 from ha_core.plan.routing.resolve import cluster_for_group, cluster_for_topic
@@ -68,7 +68,7 @@ class PreflightCase:
         topics = tuple(
             t
             for t in moves.topics
-            if t not in own and self.writer(t) == request.origin and self.crossing_out(t) is None
+            if t not in own and self.source(t) == request.origin and self.crossing_out(t) is None
         )
         groups = tuple(g for g in moves.groups if self.coordinator(g) != request.target)
         kept = MoveSet(topics=topics, groups=groups)
@@ -191,6 +191,14 @@ class PreflightCase:
             if bound != request.origin:
                 return bound
         return request.origin if request.origin in holders else holders[0]
+
+    def source(self, topic: str) -> str | None:
+        """The cluster from which the request takes the topic: its writer; or, to mirror it, the origin, if that has a
+        copy whose records come from the writer. None: the topic does not exist."""
+        writer, request = self.writer(topic), self.request
+        if writer is None or not request.COPIES:
+            return writer
+        return request.origin if fed_by(self.view, topic, request.origin)[:1] == (writer,) else writer
 
     def coordinator(self, group: str) -> str | None:
         """The cluster that coordinates the group for the identities that move with it."""

@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from ha_core.model import LostTail, Mirror, View
+from ha_core.model import LostTail, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.verdict import Unit, Verdict, Verdicts, amount, duration, error, info, listed, warning
 from ha_core.plan.mirror.held_copies import MAX_EXTENTS_AT_ONCE, client_offset, fitting, left_to_origin
+from ha_core.plan.mirror.mirrored_topics import is_chained
 from ha_core.plan.mirror.standby import copied_extents, switched
 from ha_core.plan.preflight.case import PreflightCase
 from ha_core.plan.preflight.copy_lag import UNREPORTED, CopyLagBound, by_notes, lag_bound
@@ -21,11 +22,10 @@ def mirrored(case: PreflightCase) -> Verdicts:
         name = mirror.topic
         if name not in case.moves.topics or case.to_copies.get(name) is mirror:
             continue
+        if name in case.to_copies or is_chained(case.view, mirror):
+            continue  # see `further_mirrors`; and a mirror of a copy follows that
         about, end = f"topic {name}", f"`switchyard mirror unlink {name} --to {mirror.target}`"
         since = f"Topic {name} of {mirror.source} is mirrored to {mirror.target}, since {mirror.since}"
-        if name in case.to_copies:
-            yield _one_more(case, mirror, about, f"{since}, too", end)
-            continue
         if (mirror.source, mirror.target) != (request.origin, request.target):
             what, way = "can be moved there, to its copy, and nowhere else", f"Move it to {mirror.target}"
         elif name in request.scope.partitions:
@@ -33,26 +33,6 @@ def mirrored(case: PreflightCase) -> Verdicts:
         else:
             what, way = "goes to its copy under a fence", f"Use `switchyard switch topic:{name}`, or --cut barrier"
         yield error("mirrored", about, f"{since}: it {what}.", f"{way}, or end the mirror first: {end}.")
-
-
-def _one_more(case: PreflightCase, mirror: Mirror, about: str, since: str, end: str) -> Verdict:
-    """A further mirror of a topic that moves to a copy. If its source is lost, it need not be ended first."""
-    request, bound = case.request, lag_bound(case, mirror)
-    again = f"`switchyard mirror link {mirror.topic} --from {request.target} --to {mirror.target}`"
-    if request.mode == "planned" or mirror.source != request.origin:
-        text = f"{since}: it would still be copied from {mirror.source}, which is no longer its writer."
-        way = f"End that mirror first: {end}. After the switch delete the topic in {mirror.target}, and {again}."
-        return error("third-cluster", about, text, way)
-    lacked = f", which lacked {bound.lacked}" if bound.reported else ""
-    lacked += f" ({bound.unknown_words})" if lacked and bound.unknown else ""
-    text = (
-        f"{since}: that mirror ends with the switch, and leaves its copy{lacked} as it is; no client is routed there."
-    )
-    way = (
-        f"Nothing, if {request.target} has the copy that you choose. After the switch delete the topic in "
-        f"{mirror.target}, and {again}."
-    )
-    return warning("third-cluster", about, text, way)
 
 
 def to_copies(case: PreflightCase) -> Verdicts:

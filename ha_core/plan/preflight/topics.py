@@ -39,7 +39,7 @@ def placed(case: PreflightCase) -> Verdicts:
     request = case.request
     named = {*request.scope.topics, *(topic for _, topic in request.scope.user_topics)}
     for topic in case.closure.moves.topics:
-        about, writer = f"topic {topic}", case.writer(topic)
+        about, writer = f"topic {topic}", case.source(topic)
         if writer is None and topic in named and case.view.deleted(topic):
             text = f"Topic {topic} is being deleted in all clusters."
             yield error("deleted-topic", about, text, f"Leave it out; `switchyard topics delete {topic}` completes it.")

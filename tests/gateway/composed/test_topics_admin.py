@@ -252,13 +252,15 @@ def test_a_topic_does_not_grow_during_a_move(how: dict[str, Any]) -> None:
     assert "op-9" in play.encodes(GROW, 3)["results"][0]["error_message"]
 
 
-def mirrored_in_west(**more: Any) -> Context:
-    """`t` is written in east and mirrored to west."""
+def mirrored_in_west(behind: str = "", **more: Any) -> Context:
+    """`t` is written in east and mirrored to west, and from there to `behind`."""
     topic = Topic.model_validate(
         {"name": "t", "writer": "east", "partitions": {0: [{"cluster": "east", "start": 0, "base": 0, "term": 0}]}}
     )
     mirror = Mirror.of("t", "east", "west", "link", "2026-01-01T00:00:00Z", "test")
-    return world(east={"t": {0: 1}}, west={"t": {0: 1}}, topics=(topic.model_copy(update=more),), mirrors=(mirror,))
+    chained = (Mirror.of("t", "west", behind, "link-2", "2026-01-01T00:00:00Z", "test"),) if behind else ()
+    mirrors = (mirror, *chained)
+    return world(east={"t": {0: 1}}, west={"t": {0: 1}}, topics=(topic.model_copy(update=more),), mirrors=mirrors)
 
 
 def grown(code: int = 0, text: str | None = None) -> dict[str, Any]:
@@ -277,6 +279,18 @@ def test_a_mirrored_topic_grows_on_its_standby_before_its_source() -> None:
     play.asked(("east", Controller(), GROW)).message("east", validate_only=False)
     assert only_topic(play.asks[0].message)["assignments"] == [{"broker_ids": [2]}]
     play.answers({"east": grown()})
+    assert outcomes(play, "results") == [("t", 0)]
+
+
+def test_a_topic_with_a_chain_of_copies_grows_in_all_of_them_before_its_writer() -> None:
+    # Given a copy in west, which is copied to north, and has grown already
+    play = growing(mirrored_in_west(behind="north"), "t")
+    # When the topic grows, then only the writer is asked whether it would
+    play.asked(("east", Controller(), GROW)).message("east", validate_only=True).answers({"east": grown()})
+    # And both copies grow before it
+    play.asked(("west", Controller(), GROW), ("north", Controller(), GROW))
+    play.answers({"west": grown(37, "it has 6"), "north": grown()})
+    play.asked(("east", Controller(), GROW)).answers({"east": grown()})
     assert outcomes(play, "results") == [("t", 0)]
 
 

@@ -44,11 +44,14 @@ def link(stack: Stack, store: Store, topic: str, partitions: int = PARTITIONS) -
 class Writer:
     """Writes numbered records to all partitions all the time; `acknowledged` has those that brokers acknowledged."""
 
-    def __init__(self, stack: Stack, topic: str, partitions: int = PARTITIONS) -> None:
-        self.producer = Producer({**client(stack, "east"), "enable.idempotence": True, "linger.ms": 2})
+    def __init__(
+        self, stack: Stack, topic: str, partitions: int = PARTITIONS, cluster: str = "east", first: int = 0
+    ) -> None:
+        """:param first: number of the first record."""
+        self.producer = Producer({**client(stack, cluster), "enable.idempotence": True, "linger.ms": 2})
         self.topic, self.partitions = topic, partitions
         self.failed: list[KafkaError] = []
-        self.written = 0
+        self.written = first
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._run)
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvertakenError
+from ha_core.operations.copies.syncing.revoked_rights import OPERATIONS, forget_ended, remove_revoked
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.plan.facts.verdict import listed
 from ha_core.plan.mirror.copy_guard import (
@@ -30,7 +31,6 @@ from ha_core.plan.mirror.syncing import covers, rules_due, writers
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 
-_OPERATIONS = {3: "READ", 4: "WRITE", 8: "DESCRIBE", 10: "DESCRIBE_CONFIGS"}
 Rules = frozenset[TopicAcl] | None
 
 
@@ -38,6 +38,7 @@ def sync_rights(pair: MirrorPair, topics: Collection[str]) -> None:
     """:raises KafkaAdminError: a cluster cannot be asked, or accepts no ACLs.
     :raises SyncOvertakenError: mirrors have ended meanwhile.
     """
+    forget_ended(pair)
     here, there = _without_left_behind(pair)
     for cluster, rules in ((pair.source.cluster.name, here), (pair.target.cluster.name, there)):
         if rules is None:
@@ -55,6 +56,7 @@ def sweep(store: Store, admin: Admin, at: str, dry_run: bool = False) -> Synced:
     :raises KafkaAdminError: it cannot be asked.
     """
     pair = MirrorPair(store, admin, admin, at, dry_run=dry_run)
+    forget_ended(pair)
     try:
         rules = admin.access_rules()
         _take_left_behind(pair, admin, rules)
@@ -281,11 +283,12 @@ def _bring(
         pair.target.await_access_rules(there=missing)
     for rule in sorted(missing):
         verb = "may" if rule.allows else "may not"
-        pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {_OPERATIONS[rule.operation]}")
-    for rule in sorted(due.alone):
+        pair.changed("rights", f"topic {rule.name}", f"{rule.principal} {verb} {OPERATIONS[rule.operation]}")
+    revoked = remove_revoked(pair, others(here), others(there) | missing, missing, due.alone)
+    for rule in sorted(due.alone - revoked):
         verb, gone = ("may", "revoked") if rule.allows else ("may not", "lifted")
         text = (
-            f"{rule.principal} {verb} {_OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
+            f"{rule.principal} {verb} {OPERATIONS[rule.operation]} it in {pair.target.cluster.name} only. If that was "
             f"{gone} in the source, delete the rule there too."
         )
         pair.add_finding("rights", f"topic {rule.name}", text)
