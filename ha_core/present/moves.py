@@ -133,6 +133,9 @@ def report_page(report: Report) -> Page:
         )
     if report.stayed:
         yield Table(("stayed", "why its copy is damaged"), sorted(report.stayed.items()), line="{} stayed: {}".format)
+    if report.kept_out:
+        ended = sorted(report.kept_out.items())
+        yield Table(("mirror", "why it has ended"), ended, line="the mirror {} has ended: {}".format)
     yield result_line(report)
 
 

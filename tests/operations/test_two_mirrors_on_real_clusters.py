@@ -271,6 +271,7 @@ def test_a_second_copy_with_surplus_is_kept_out_and_is_linked_again_when_it_is_d
     report = moved(environment, a_forced_move(topic))
     # Then no mirror is left, and the result and the history tell the surplus, where it lies, and the way out
     assert (report.result, report.error) == ("succeeded", "")
+    assert [*report.to_json()["kept_out"]] == [f"{topic}@north"]
     assert routes(environment, topic) == set()
     operation = stored_operation(environment, report.operation)
     assert f"it has {ahead} records of east that west lacks ({topic}-0 from offset " in operation.result

@@ -90,6 +90,8 @@ class Report:
     """Topics that did not move because their copies are damaged → reason."""
     compared: ComparedCopies | None = None
     """The part of its copies that was compared with their sources before, and is equal."""
+    kept_out: Mapping[str, str] = field(default_factory=dict)
+    """Keys of further mirrors that ended, because they could not go on from the target → reason."""
 
     @property
     def words(self) -> str:
@@ -116,6 +118,7 @@ class Report:
             **({"verdicts": [asdict(verdict) for verdict in self.verdicts]} if self.verdicts else {}),
             **({"stayed": dict(self.stayed)} if self.stayed else {}),
             **({"compared": self.compared.model_dump(mode="json")} if self.compared else {}),
+            **({"kept_out": dict(self.kept_out)} if self.kept_out else {}),
         }
 
 
@@ -174,8 +177,9 @@ def report_of(
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
     quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
     text = error or ("" if quiet else operation.result)
-    stayed, compared = operation.move_evidence.stayed, operation.move_evidence.compared
-    return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, stayed, compared)
+    evidence = operation.move_evidence
+    copies = evidence.stayed, evidence.compared, evidence.kept_out
+    return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, *copies)
 
 
 @dataclass(frozen=True, slots=True)
