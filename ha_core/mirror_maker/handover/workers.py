@@ -9,13 +9,14 @@ def require_stopped(target: Admin, state: ConnectState) -> None:
     """A member that was killed leaves when its session ends (`session.timeout.ms`, 10 s by default). By then brokers
     have appended everything that it had sent.
 
-    :raises HandoverError: the group has members, whose hosts the error names.
+    :raises HandoverError: the group has members that copy, or that may: their hosts are named.
     """
     group = target.describe_groups([state.group])[state.group]
-    if group.members:
-        hosts = ", ".join(sorted({f"{member.host.lstrip('/')} ({member.client_id})" for member in group.members}))
+    copying = [one for one in group.members if group.state != "Stable" or state.copies(one.assignment)]
+    if copying:
+        hosts = ", ".join(sorted({f"{member.host.lstrip('/')} ({member.client_id})" for member in copying}))
         raise HandoverError(
-            f"MirrorMaker 2 is at work: its group {state.group} in {target.cluster.name} has {len(group.members)} "
-            f"members, on {hosts}. Two copiers would copy each record twice. Stop it first; a killed one leaves the "
-            "group after its session.timeout.ms, by default 10 s"
+            f"MirrorMaker 2 is at work: its group {state.group} in {target.cluster.name} has members that copy, on "
+            f"{hosts}. Two copiers would copy each record twice. Stop it first; a killed one leaves the group after "
+            "its session.timeout.ms, by default 10 s"
         )
