@@ -19,7 +19,13 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import Progress
-from ha_core.mirror_maker.handover import begin_copies, handed_copies, read_source_offsets, require_stopped
+from ha_core.mirror_maker.handover import (
+    begin_copies,
+    judged_copies,
+    read_source_offsets,
+    refused,
+    require_stopped,
+)
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
@@ -50,12 +56,15 @@ class Handover:
         if not theirs:
             return []
         require_stopped(self.target, state)
-        handed = handed_copies(self.source, self.target, theirs, offsets)
-        for one in handed:
-            how = "" if one.exact else f", and may double records: {one.reason}"
-            log.info("%s: %s-%d goes on after MirrorMaker 2%s", self.flow, *one.copy.key, how)
-        begin_copies(self.source, self.target, state, handed)
-        return [one.copy for one in handed]
+        judged = judged_copies(self.source, self.target, theirs, offsets)
+        for one in judged.handed:
+            how = "" if one.exact else ", and may double records"
+            why = f" ({one.reason})" if one.reason else ""
+            log.info("%s: %s-%d goes on after MirrorMaker 2%s%s", self.flow, *one.copy.key, how, why)
+        begin_copies(self.source, self.target, state, judged.handed)
+        if judged.refused and not judged.handed:  # copies that can go on do not wait for others
+            raise refused(judged.refused)
+        return [one.copy for one in judged.handed]
 
 
 @dataclass

@@ -159,8 +159,8 @@ class Handovers:
         assert self.offsets() == written
 
     @contextmanager
-    def copying(self) -> Iterator[Copying]:
-        job = Copying(self.source, self.target, self.copies)
+    def copying(self, passes_overtaken: bool = False) -> Iterator[Copying]:
+        job = Copying(self.source, self.target, self.copies, passes_overtaken=passes_overtaken)
         thread = threading.Thread(target=job.run)
         thread.start()
         try:

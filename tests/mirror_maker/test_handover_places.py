@@ -25,6 +25,7 @@ from ha_core.mirror_maker.handover import (
     ended_copies,
     ensure_offsets_topic,
     handed_copies,
+    judged_copies,
     offsets_producer,
     read_source_offsets,
     write_source_offsets,
@@ -155,6 +156,17 @@ def test_records_without_a_known_offset_are_refused_and_an_offset_by_hand_is_a_w
     assert copied(flow) == source(flow)
 
 
+def test_a_refused_copy_does_not_keep_others_from_going_on(make: Make) -> None:
+    flow = make(2)
+    for partition in range(2):
+        flow.write(20, partition)
+        flow.copy(range(10), partition)
+    flow.commit(5, 1)
+    judged = judged_copies(flow.source, flow.target, flow.copies, flow.offsets())
+    assert [(one.copy, one.source_start) for one in judged.handed] == [(flow.copies[1], 10)]
+    assert list(judged.refused) == [flow.copies[0].key]
+
+
 def test_a_copy_that_mirror_maker_has_not_begun_is_left_out(make: Make) -> None:
     flow = make()
     flow.write(20)
@@ -262,8 +274,15 @@ def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> 
     for done in admin.delete_records([TopicPartition(flow.topic, 0, 20)]).values():
         done.result(30)
     (place,) = flow.take()
-    assert place.source_start == 20
+    assert place.source_start == 10
     assert "the source has deleted offsets 10 to 19, and no copy has them" in place.reason
+    # Then a copy loop of flows passes and counts them
+    wanted = [record for _, record in flow.in_source(0)]
+    with flow.copying(passes_overtaken=True) as job:
+        flow.await_last(0)
+        (status,) = job.statuses().values()
+    assert status.overtaken == 10
+    assert [record for _, record in flow.in_target(0)][10:] == wanted
 
 
 def test_a_place_above_the_bounds_is_not_guessed(make: Make) -> None:

@@ -18,6 +18,7 @@ and for copiers that were killed: `write_source_offsets(producer, state, ended_c
 """
 
 from ha_core.mirror_maker.handover.errors import HandoverError as HandoverError
+from ha_core.mirror_maker.handover.errors import refused as refused
 from ha_core.mirror_maker.handover.offsets_topic import OffsetsProducer as OffsetsProducer
 from ha_core.mirror_maker.handover.offsets_topic import ensure_offsets_topic as ensure_offsets_topic
 from ha_core.mirror_maker.handover.offsets_topic import offsets_producer as offsets_producer
@@ -27,4 +28,5 @@ from ha_core.mirror_maker.handover.returning import ended_copies as ended_copies
 from ha_core.mirror_maker.handover.taking import HandedCopy as HandedCopy
 from ha_core.mirror_maker.handover.taking import begin_copies as begin_copies
 from ha_core.mirror_maker.handover.taking import handed_copies as handed_copies
+from ha_core.mirror_maker.handover.taking import judged_copies as judged_copies
 from ha_core.mirror_maker.handover.workers import require_stopped as require_stopped

@@ -43,7 +43,7 @@ class HandedCopy(NamedTuple):
     :ivar source_start: first source offset that is copied.
     :ivar target_end: end of the remote topic, when it was compared.
     :ivar exact: False: records from `source_start` on may be in the remote topic already, and are doubled then.
-    :ivar reason: why it is not exact, or what the source has lost.
+    :ivar reason: why it is not exact, or what the source has deleted.
     """
 
     copy: CopyPartition
@@ -51,6 +51,16 @@ class HandedCopy(NamedTuple):
     target_end: int
     exact: bool
     reason: str = ""
+
+
+class JudgedCopies(NamedTuple):
+    """
+    :ivar handed: copies that go on where MirrorMaker 2 stopped.
+    :ivar refused: partition of a remote topic → why its copy cannot go on, and the way out.
+    """
+
+    handed: tuple[HandedCopy, ...]
+    refused: Mapping[Partition, str]
 
 
 def handed_copies(
@@ -61,14 +71,34 @@ def handed_copies(
     by_hand: Mapping[Partition, int] = MappingProxyType({}),
     bounds: Bounds = BOUNDS,
 ) -> list[HandedCopy]:
-    """Where each copy goes on. Copies that no MirrorMaker 2 began, with an empty remote topic, are left out: they
-    begin at the source's start. So are copies that a copier of ours continued and MirrorMaker 2 did not touch since.
+    """As `judged_copies`.
+
+    :raises HandoverError: copies are refused; all of them are named.
+    """
+    judged = judged_copies(source, target, copies, offsets, by_hand, bounds)
+    if judged.refused:
+        raise refused(judged.refused)
+    return list(judged.handed)
+
+
+def judged_copies(
+    source: Admin,
+    target: Admin,
+    copies: Collection[CopyPartition],
+    offsets: Mapping[Partition, int],
+    by_hand: Mapping[Partition, int] = MappingProxyType({}),
+    bounds: Bounds = BOUNDS,
+) -> JudgedCopies:
+    """Where each copy goes on. Changes nothing.
+
+    Copies that no MirrorMaker 2 began, with an empty remote topic, are left out: they begin at the source's start. So
+    are copies that a copier of ours continued and MirrorMaker 2 did not touch since. Those are refused whose remote
+    topic has records and no known offset, or an offset and no records; where both contradict each other; and where a
+    transaction is open.
 
     :param copies: partitions of remote topics that exist.
     :param offsets: partition of the source → offset of the last record that MirrorMaker 2 knows as copied.
     :param by_hand: partition of the source → offset at which an operator makes the copy go on, without a comparison.
-    :raises HandoverError: a remote topic has records and no known offset, or an offset and no records, or the two
-        contradict each other, or a transaction is open in it. All such partitions are named.
     :raises TopicMissingError: a topic does not exist.
     """
     source_ends = source.ends([copy.source_key for copy in copies])
@@ -87,9 +117,10 @@ def handed_copies(
 
     with ThreadPoolExecutor(_AT_ONCE, "handover") as pool:
         found = list(zip(copies, pool.map(judged, copies), strict=True))
-    if reasons := {copy.key: str(one) for copy, one in found if isinstance(one, HandoverError)}:
-        raise refused(reasons)
-    return [one for _, one in found if isinstance(one, HandedCopy)]
+    return JudgedCopies(
+        tuple(one for _, one in found if isinstance(one, HandedCopy)),
+        {copy.key: str(one) for copy, one in found if isinstance(one, HandoverError)},
+    )
 
 
 @dataclass(frozen=True)
@@ -153,10 +184,10 @@ class _Judged:
 
     def _handed(self, found: Alignment) -> HandedCopy:
         start, reason = found.source_start, found.reason
-        log_start = self.source_ends.start
-        if start < log_start:
-            lost = f"the source has deleted offsets {start} to {log_start - 1}, and no copy has them"
-            start, reason = log_start, f"{reason}; {lost}" if reason else lost
+        if start < self.source_ends.start:
+            # The copy loop counts them, or stops there.
+            lost = f"the source has deleted offsets {start} to {self.source_ends.start - 1}, and no copy has them"
+            reason = f"{reason}; {lost}" if reason else lost
         return HandedCopy(self.copy, start, self.target_ends.high_watermark, found.exact, reason)
 
 

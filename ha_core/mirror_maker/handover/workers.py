@@ -1,4 +1,8 @@
-"""Whether a real MirrorMaker 2 is at work: its workers are members of a group in the target."""
+"""Whether a real MirrorMaker 2 is at work: its workers are members of a group in the target.
+
+A member is taken for one that copies. Its assignment does not tell: KIP-415 lists only what is new in it, and a
+connector that begins has no tasks for some seconds, as one without topics never has.
+"""
 
 from ha_core.flows.connect_state import ConnectState
 from ha_core.kafka.admin import Admin
@@ -15,7 +19,8 @@ def require_stopped(target: Admin, state: ConnectState) -> None:
     if group.members:
         hosts = ", ".join(sorted({f"{member.host.lstrip('/')} ({member.client_id})" for member in group.members}))
         raise HandoverError(
-            f"MirrorMaker 2 is at work: its group {state.group} in {target.cluster.name} has {len(group.members)} "
-            f"members, on {hosts}. Two copiers would copy each record twice. Stop it first; a killed one leaves the "
-            "group after its session.timeout.ms, by default 10 s"
+            f"MirrorMaker 2 is at work: its group {state.group} in {target.cluster.name} has members on {hosts}. Two "
+            "copiers would copy each record twice. Stop it first; a killed one leaves the group after its "
+            "session.timeout.ms, by default 10 s. If it copies between other clusters only, give it "
+            f"{state.source_alias}->TARGET.emit.heartbeats.enabled = false"
         )
