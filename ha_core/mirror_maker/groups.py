@@ -40,7 +40,7 @@ _CATCH_UP_S, _LOOK_S = 2.0, 0.25
 copy by some milliseconds, and its checkpoint would let it read the records of that time again."""
 
 
-class GroupPosition(NamedTuple):
+class PresentCheckpoint(NamedTuple):
     """A checkpoint of a partition of the source."""
 
     source: Partition
@@ -106,9 +106,9 @@ class GroupOffsets:
         with self._round:
             self._commit(self._positions(), go_back=False)
 
-    def _commit(self, found: Iterable[GroupPosition], go_back: bool) -> list[SkippedGroup]:
+    def _commit(self, found: Iterable[PresentCheckpoint], go_back: bool) -> list[SkippedGroup]:
         """The groups that the target has refused."""
-        by_group: dict[str, dict[TargetPartition, GroupPosition]] = {}
+        by_group: dict[str, dict[TargetPartition, PresentCheckpoint]] = {}
         for one in found:
             key = one.checkpoint.topic, one.checkpoint.partition
             by_group.setdefault(one.checkpoint.group, {})[key] = one
@@ -137,7 +137,7 @@ class GroupOffsets:
         if not all(map(self.held.has, partitions)):
             raise NotReadyError(self.flow.target, "another worker has the group's partitions by now.")
 
-    def _positions(self, patience_s: float = 0.0) -> list[GroupPosition]:
+    def _positions(self, patience_s: float = 0.0) -> list[PresentCheckpoint]:
         """The present offsets of all groups that can be translated; `skipped` has the others.
 
         :param patience_s: how long to wait for copies of what groups have read.
@@ -152,7 +152,7 @@ class GroupOffsets:
         translations = self._translated(wanted, patience_s)
         precise: dict[str, int] = {}
         skipped = list(self._groups.skipped)
-        positions: list[GroupPosition] = []
+        positions: list[PresentCheckpoint] = []
         for group, its in committed.items():
             for (topic, partition), (offset, metadata) in its.items():
                 copy = copies.get((topic, partition))
@@ -165,7 +165,7 @@ class GroupOffsets:
                     continue
                 precise[found.precision] = precise.get(found.precision, 0) + 1
                 checkpoint = Checkpoint(group, remote, partition, offset, found.offset, metadata)
-                positions.append(GroupPosition((topic, partition), checkpoint, found.precision))
+                positions.append(PresentCheckpoint((topic, partition), checkpoint, found.precision))
         self.precise, self.skipped = precise, skipped
         return positions
 

@@ -1,4 +1,4 @@
-"""Which partitions are this worker's, as ZooKeeper said a moment ago.
+"""The partitions of this worker, as ZooKeeper told them a moment ago.
 
 The target fences copiers, and nothing fences checkpoints and commits in empty groups. So they are written only within
 seconds of this question: a worker that stood still in between asks again.

@@ -42,7 +42,7 @@ class KeptWorker:
             self._process.stop()
 
     def text(self) -> str:
-        """What all its processes have written so far."""
+        """The output of all its processes so far."""
         return "\n".join(output.read_text("utf-8", "replace") for output in self._outputs)
 
     def kill(self) -> None:
