@@ -35,6 +35,11 @@ class MirrorMakerSettings:
     patience_s: float = 0.0
 
 
+_ONE_BROKER = {
+    "replication.factor": "1",
+    **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
+    **{f"{one}.storage.replication.factor": "1" for one in ("offset", "status", "config")},
+}
 DEFAULTS = MirrorMakerSettings("MirrorMaker 2, defaults")
 
 
@@ -76,13 +81,19 @@ def mirror_maker(
         f"{alias}->west.enabled": "true",
         f"{alias}->west.topics": topic,
         f"west->{alias}.enabled": "false",
-        # The clusters have one broker each.
-        "replication.factor": "1",
-        **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
-        **{f"{one}.storage.replication.factor": "1" for one in ("offset", "status", "config")},
         **{key.replace("{source}", alias): value for key, value in settings.properties.items()},
     }
-    home = folder / alias
+    return mirror_maker_of(settings, properties, folder / alias)
+
+
+def mirror_maker_of(
+    settings: MirrorMakerSettings, properties: Mapping[str, str], home: Path
+) -> AbstractContextManager[Program]:
+    """Runs the flows of these properties, between clusters of one broker each.
+
+    :param home: a new folder.
+    """
+    properties = {**_ONE_BROKER, **properties}
     home.mkdir()
     (home / "mm2.properties").write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
     (home / "log4j2.properties").write_text(LOG4J2, "utf-8")

@@ -1,7 +1,7 @@
 """Rules for groups of a flow: checkpoints, and offsets that are committed in the target.
 
-Invariant: neither goes back in the target, unless the group itself went back in the source. A group that reads in the
-target is never moved.
+Invariant: neither goes back in the target, unless the group itself went back in the source, or the copy was made anew.
+A group that reads in the target is never moved.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -34,12 +34,23 @@ def topic_of_checkpoint(policy: ReplicationPolicy, source_alias: str, target_ali
     return policy.format_remote_topic(source_alias, topic)
 
 
-def checkpoint_is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether to emit it after `last`: the group advanced in the target, or went back in the source."""
-    return (
-        last is None
-        or checkpoint.upstream_offset < last.upstream_offset
-        or checkpoint.downstream_offset > last.downstream_offset
+def is_due(checkpoint: Checkpoint, last: Checkpoint | None, precision: str) -> bool:
+    """Whether to emit it after `last`: the group advanced in the target, or is to go back there.
+
+    :param precision: of the translation. A sampled one may be lower than an earlier one that is as good.
+    """
+    if last is None or checkpoint.upstream_offset < last.upstream_offset:
+        return True
+    if precision == "sampled":
+        return checkpoint.downstream_offset > last.downstream_offset
+    return checkpoint.downstream_offset != last.downstream_offset
+
+
+def goes_back(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
+    """Whether the group goes back by it: it went back in the source, or the copy was made anew and its records have
+    lower offsets."""
+    return last is not None and (
+        checkpoint.upstream_offset < last.upstream_offset or checkpoint.downstream_offset < last.downstream_offset
     )
 
 
@@ -77,18 +88,18 @@ def commits(
     group: str,
     checkpoints: Mapping[TargetPartition, Checkpoint],
     there: TargetGroup,
-    went_back: frozenset[TargetPartition],
+    go_back: bool,
 ) -> Iterator[Checkpoint | SkippedGroup]:
     """Checkpoints to commit in the target (`sync.group.offsets.enabled`); others with the reason.
 
-    :param went_back: partitions on which the group was seen to go back in the source since the last commit.
+    :param go_back: whether the group goes back on these partitions (`goes_back`).
     """
     if there.state not in {"Empty", "Dead"}:
         yield SkippedGroup(group, f"it is {there.state} in the target: its consumers there commit themselves")
         return
     for key, checkpoint in checkpoints.items():
         committed = there.offsets.get(key)
-        if committed is None or committed < checkpoint.downstream_offset or key in went_back:
+        if committed is None or committed < checkpoint.downstream_offset or go_back:
             if committed != checkpoint.downstream_offset:
                 yield checkpoint
         elif committed > checkpoint.downstream_offset:

@@ -132,6 +132,11 @@ class PartitionCopy:
         return self._account.newest_runs(count)
 
     @property
+    def source_base(self) -> int:
+        """See `Progress`."""
+        return self._account.source_base
+
+    @property
     def overtaken(self) -> int:
         """Source offsets in all that were deleted before they were copied, see `pass_overtaken`."""
         return self._account.overtaken

@@ -207,7 +207,7 @@ class ProgressBuilder:
     """A progress that grows batch by batch.
 
     :ivar number: number of the last intent that it covers, set by the caller.
-    :ivar overtaken: see `Progress.overtaken`.
+    :ivar overtaken: see `Progress.overtaken`; likewise `source_base`.
     """
 
     def __init__(self, progress: Progress) -> None:
@@ -218,6 +218,7 @@ class ProgressBuilder:
         self._producers = dict(progress.producers)
         self._pages, self._forgotten = progress.pages, progress.forgotten
         self.overtaken = progress.overtaken
+        self.source_base = progress.source_base
         self._passed = 0
 
     def add(self, batch: Copied, leader_epoch: int = -1) -> None:
@@ -276,7 +277,7 @@ class ProgressBuilder:
             self._forgotten,
             before.topics,
             before.base,
-            before.source_base,
+            self.source_base,
             self.overtaken,
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ha_core.flows.remote_plan import WantedCopy
 from ha_core.flows.sharing import share_of
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, Copying, CopyStatus, CopyTotals
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyCoverage, Copying, CopyStatus, CopyTotals
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId, log_partition
@@ -95,6 +95,10 @@ class Copier:
     def newest_runs(self) -> dict[CopyId, tuple[Run, ...]]:
         """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
         return {id_: known.runs for id_, known in self._copying.known.items()}
+
+    def coverage(self) -> Mapping[CopyId, CopyCoverage]:
+        """How far each copy is that is being copied."""
+        return self._copying.known
 
     def taken_by_strangers(self) -> list[CopyId]:
         """Copies that another process took over, although no other worker is known of."""

@@ -1,44 +1,60 @@
 """Checkpoints of groups, and their offsets committed in the target."""
 
 import logging
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from typing import NamedTuple
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.groups import (
     SkippedGroup,
     TargetGroup,
     TargetPartition,
-    checkpoint_is_newer,
     commits,
-    groups_to_follow,
+    goes_back,
+    is_due,
     topic_of_checkpoint,
 )
 from ha_core.flows.records import Checkpoint
-from ha_core.flows.translation import Untranslated
+from ha_core.flows.translation import Translated, Translation, Untranslated
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
+from ha_core.mirror.notes import CopyId
 from ha_core.mirror.sampled import Sampled
+from ha_core.mirror_client import FollowedCheckpoints, key_of
+from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
+from ha_core.mirror_maker.source_groups import SourceGroups
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
-_DEAD, _EMPTY = "Dead", "Empty"
+_DEAD = "Dead"
+_CATCH_UP_S, _LOOK_S = 2.0, 0.25
+"""How long a round waits for the copies of records that groups have read: a group at the source's end is ahead of the
+copy by some milliseconds, and its checkpoint would let it read the records of that time again."""
 
 
-def _not_fenced() -> None:
-    """A commit in an empty group needs no fence: each worker commits its own partitions."""
+class PresentCheckpoint(NamedTuple):
+    """A checkpoint of a partition of the source."""
+
+    source: Partition
+    checkpoint: Checkpoint
+    precision: str
 
 
 @dataclass
 class GroupOffsets:
     """
     :ivar copies: copies of this worker, by partition of the source.
-    :ivar last: (group, topic in the target, partition) → the newest checkpoint in the topic of checkpoints.
+    :ivar held: the partitions whose groups are this worker's.
+    :ivar written: the topic of checkpoints. Without it, a group would seem to go back after each restart (KAFKA-15905),
+        and a checkpoint of a worker that had stood still would stay the last one.
     :ivar skipped: groups without a checkpoint, or partitions of them, with the reason; as of the last round.
     :ivar not_committed: likewise for commits.
     :ivar precise: number of offsets by precision, as of the last round.
@@ -50,116 +66,129 @@ class GroupOffsets:
     producer: InternalProducer
     maps: ExactMaps
     copies: Callable[[], Mapping[Partition, CopyPartition]]
-    read_checkpoints: Callable[[], Iterable[Checkpoint]]
-    last: dict[tuple[str, str, int], Checkpoint] | None = None
+    held: HeldPartitions
+    written: FollowedCheckpoints
     skipped: list[SkippedGroup] = field(default_factory=list)
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
     latency_ms: dict[tuple[str, str, int], Sampled] = field(default_factory=dict)
     """Time from reading a group's offset to the acknowledgement of its checkpoint."""
-    _groups: tuple[str, ...] = ()
-    _listed_at: float = float("-inf")
-    _went_back: set[tuple[str, TargetPartition]] = field(default_factory=set)
+    _round: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        self._groups = SourceGroups(self.flow, self.source)
 
     def emit(self) -> None:
-        """Write a checkpoint for each group that advanced."""
-        if self.last is None:
-            # Checkpoints of an earlier worker: without them, a group would seem to go back after each restart
-            # (KAFKA-15905).
-            self.last = {(one.group, one.topic, one.partition): one for one in self.read_checkpoints()}
-        began = time.monotonic()
-        committed = self._committed()
-        checkpoints = list(self._checkpoints(committed))
-        due = [one for one in checkpoints if checkpoint_is_newer(one, self.last.get(_key(one)))]
-        topic = self.flow.policy.checkpoints_topic(self.flow.source)
-        self.producer.write(InternalRecord(topic, one.key, one.value) for one in due)
-        now = time.monotonic()
-        for one in due:
-            before = self.last.get(_key(one))
-            if before is not None and one.upstream_offset < before.upstream_offset:
-                self._went_back.add((one.group, (one.topic, one.partition)))
-            self.last[_key(one)] = one
+        """Write a checkpoint for each group that advanced, or that is to go back in the target.
+
+        Where a group goes back, its offset is committed first: the topic of checkpoints shows that it went back, and a
+        worker that dies between the two finds it there still.
+        """
+        with self._round:
+            began = time.monotonic()
+            last = self.written.read()
+            found = self._positions(_CATCH_UP_S)
+            due = [one for one in found if is_due(one.checkpoint, last.get(key_of(one.checkpoint)), one.precision)]
+            back = [one for one in due if goes_back(one.checkpoint, last.get(key_of(one.checkpoint)))]
+            failed: Collection[str] = ()
+            if back and self.flow.commit_offsets_s is not None:
+                failed = {one.group for one in self._commit(back, go_back=True)}
+            topic = self.flow.policy.checkpoints_topic(self.flow.source)
+            ours = [one.checkpoint for one in due if self.held.has(one.source) and one.checkpoint.group not in failed]
+            self.producer.write(InternalRecord(topic, one.key, one.value) for one in ours)
+            now = time.monotonic()
             took_ms = 1000 * (now - began)
-            self.latency_ms.setdefault(_key(one), Sampled()).add(took_ms, took_ms, 1, now)
+            for checkpoint in ours:
+                self.latency_ms.setdefault(key_of(checkpoint), Sampled()).add(took_ms, took_ms, 1, now)
 
     def commit(self) -> None:
-        """Commit the newest checkpoints in the target, for groups without members there."""
-        by_group: dict[str, dict[TargetPartition, Checkpoint]] = {}
-        ours = {(self._remote(topic), partition) for topic, partition in self.copies()}
-        for (group, topic, partition), checkpoint in (self.last or {}).items():
-            if (topic, partition) in ours and group in self._groups:
-                by_group.setdefault(group, {})[topic, partition] = checkpoint
+        """Commit the groups' present offsets in the target, for groups without members there. None goes back."""
+        with self._round:
+            self._commit(self._positions(), go_back=False)
+
+    def _commit(self, found: Iterable[PresentCheckpoint], go_back: bool) -> list[SkippedGroup]:
+        """The groups that the target has refused."""
+        by_group: dict[str, dict[TargetPartition, PresentCheckpoint]] = {}
+        for one in found:
+            key = one.checkpoint.topic, one.checkpoint.partition
+            by_group.setdefault(one.checkpoint.group, {})[key] = one
         there = self._in_target(by_group)
-        not_committed: list[SkippedGroup] = []
-        for group, checkpoints in by_group.items():
-            back = frozenset(key for name, key in self._went_back if name == group)
+        not_committed, refused = list[SkippedGroup](), list[SkippedGroup]()
+        for group, its in by_group.items():
             due: dict[Partition, Committed] = {}
-            for found in commits(group, checkpoints, there[group], back):
-                if isinstance(found, SkippedGroup):
-                    not_committed.append(found)
+            for judged in commits(group, {key: its[key].checkpoint for key in its}, there[group], go_back):
+                if isinstance(judged, SkippedGroup):
+                    not_committed.append(judged)
                 else:
-                    due[found.topic, found.partition] = found.downstream_offset, found.metadata
+                    due[judged.topic, judged.partition] = judged.downstream_offset, judged.metadata
             if due:
+                still_ours = partial(self._require_ours, [its[key].source for key in due])
                 try:
-                    self.target.set_group_offsets(group, due)
+                    self.target.set_group_offsets(group, due, still_ours=still_ours)
                 except KafkaAdminError as error:
-                    not_committed.append(SkippedGroup(group, str(error)))
-                    continue
-            self._went_back -= {(group, key) for key in due}
-        for one in set(not_committed) - set(self.not_committed):
-            log.info("%s: offsets of group %s are not committed: %s", self.flow.name, one.group, one.reason)
+                    refused.append(SkippedGroup(group, str(error)))
+        not_committed += refused
+        for new in set(not_committed) - set(self.not_committed):
+            log.info("%s: offsets of group %s are not committed: %s", self.flow.name, new.group, new.reason)
         self.not_committed = not_committed
+        return refused
 
-    def _committed(self) -> dict[str, dict[Partition, Committed]]:
-        """Committed offsets of the groups that the flow follows."""
-        pause_s = self.flow.refresh_groups_s
-        listing = time.monotonic() >= self._listed_at + (pause_s or 0)
-        if listing and (pause_s is not None or not self._groups):
-            names: Iterable[str] = self.source.list_groups()
-            names = [name for name in names if self.flow.groups.accepts(name)]
-        else:
-            names = self._groups
-        committed = self.source.group_offsets(list(names), stable=False)
-        if not listing:
-            return committed
-        self._listed_at = time.monotonic()
-        followed: list[str] = []
-        skipped: list[SkippedGroup] = []
-        topics_of = {group: {topic for topic, _ in its} for group, its in committed.items()}
-        for found in groups_to_follow(topics_of, self.flow.groups, self.flow.topics):
-            if isinstance(found, SkippedGroup):
-                skipped.append(found)
-            else:
-                followed.append(found)
-        self._groups, self.skipped = tuple(followed), skipped
-        return {group: committed[group] for group in followed}
+    def _require_ours(self, partitions: Iterable[Partition]) -> None:
+        if not all(map(self.held.has, partitions)):
+            raise NotReadyError(self.flow.target, "another worker has the group's partitions by now.")
 
-    def _checkpoints(self, committed: Mapping[str, Mapping[Partition, Committed]]) -> Iterable[Checkpoint]:
-        copies = self.copies()
+    def _positions(self, patience_s: float = 0.0) -> list[PresentCheckpoint]:
+        """The present offsets of all groups that can be translated; `skipped` has the others.
+
+        :param patience_s: how long to wait for copies of what groups have read.
+        """
+        committed = self._groups.committed()
+        copies = {key: copy for key, copy in self.copies().items() if self.held.has(key)}
         wanted: dict[CopyPartition, set[int]] = {}
         for its in committed.values():
             for key, (offset, _) in its.items():
                 if key in copies and offset >= 0:
                     wanted.setdefault(copies[key], set()).add(offset)
-        translations = self.maps.translate(wanted)
+        translations = self._translated(wanted, patience_s)
         precise: dict[str, int] = {}
-        skipped = [one for one in self.skipped if one.partition is None]
+        skipped = list(self._groups.skipped)
+        positions: list[PresentCheckpoint] = []
         for group, its in committed.items():
             for (topic, partition), (offset, metadata) in its.items():
                 copy = copies.get((topic, partition))
                 found = None if copy is None else translations.get((copy.id, offset))
                 if found is None:
                     continue
-                remote = self._remote(topic)
+                remote = topic_of_checkpoint(self.flow.policy, self.flow.source, self.flow.target, topic)
                 if isinstance(found, Untranslated):
                     skipped.append(SkippedGroup(group, found.reason, (remote, partition)))
                     continue
                 precise[found.precision] = precise.get(found.precision, 0) + 1
-                yield Checkpoint(group, remote, partition, offset, found.offset, metadata)
+                checkpoint = Checkpoint(group, remote, partition, offset, found.offset, metadata)
+                positions.append(PresentCheckpoint((topic, partition), checkpoint, found.precision))
         self.precise, self.skipped = precise, skipped
+        return positions
 
-    def _remote(self, topic: str) -> str:
-        return topic_of_checkpoint(self.flow.policy, self.flow.source, self.flow.target, topic)
+    def _translated(
+        self, wanted: Mapping[CopyPartition, Iterable[int]], patience_s: float
+    ) -> dict[tuple[CopyId, int], Translation]:
+        until = time.monotonic() + patience_s
+        found = self.maps.translate(wanted)
+        while time.monotonic() < until:
+            late: dict[CopyPartition, set[int]] = {}
+            for copy, offsets in wanted.items():
+                for offset in offsets:
+                    one = found.get((copy.id, offset))
+                    if isinstance(one, Translated) and one.precision == "copied-end":
+                        late.setdefault(copy, set()).add(offset)
+            if not late:
+                break
+            time.sleep(_LOOK_S)
+            for copy, offsets in late.items():
+                for offset in offsets:
+                    del found[copy.id, offset]  # a copy that has left this worker meanwhile has none any more
+            found |= self.maps.translate(late)
+        return found
 
     def _in_target(self, groups: Mapping[str, object]) -> dict[str, TargetGroup]:
         if not groups:
@@ -175,7 +204,3 @@ class GroupOffsets:
             )
             for group in groups
         }
-
-
-def _key(checkpoint: Checkpoint) -> tuple[str, str, int]:
-    return checkpoint.group, checkpoint.topic, checkpoint.partition

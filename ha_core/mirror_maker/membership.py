@@ -42,6 +42,12 @@ class FlowMembership(Protocol):
         :raises StoreError: ZooKeeper cannot be asked.
         """
 
+    def shares_now(self, flow: str) -> frozenset[int]:
+        """The shares of this worker, read afresh.
+
+        :raises StoreError: ZooKeeper cannot be asked.
+        """
+
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         """Show the states of the flows, by flow name."""
 
@@ -68,6 +74,9 @@ class OnlyWorker:
 
     def still_ours(self, flow: str, share: int) -> bool:
         return True
+
+    def shares_now(self, flow: str) -> frozenset[int]:
+        return self.shares(flow)
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         pass
@@ -125,6 +134,11 @@ class SharingWorker:
         if not self._registration.held():
             return False
         return owner(flow, share, self._of(flow, self._store.flow_workers())) == self._worker.id
+
+    def shares_now(self, flow: str) -> frozenset[int]:
+        if not self._registration.held():
+            return frozenset()
+        return shares_of(flow, self._worker.id, self._of(flow, self._store.flow_workers()))
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         self._update(states={name: dict(state) for name, state in states.items()})

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
-from ha_core.flows.records import Checkpoint
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.flows.translation import SyncStore
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.mirror_client import MirrorClient
+from ha_core.mirror_client import FollowedCheckpoints, MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.continuing import EarlierGenerations, Handover
@@ -27,6 +26,7 @@ from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.for_mirror_maker import EVERY_S, OffsetsForMirrorMaker
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.handover import offsets_producer
+from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics, internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
@@ -34,6 +34,7 @@ from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.model import FlowId
 from ha_core.plan.facts.clusters import Partition
+from ha_core.store.errors import StoreError
 from ha_core.store.remote_topics import FlowTopics
 
 log = logging.getLogger(__name__)
@@ -246,12 +247,18 @@ class RunningFlow:
                     store.add(sync)
             return store
 
-        def checkpoints() -> list[Checkpoint]:
-            with MirrorClient(self._clusters.librdkafka(flow.target), flow.policy) as client:
-                return client.checkpoints(flow.source)
+        topic = flow.policy.checkpoints_topic(flow.source)
+        written = FollowedCheckpoints(self._clusters.librdkafka(flow.target), topic)
+        self._opened.callback(written.close)
+        maps = ExactMaps(target, copier.coverage, earlier)
+        held = HeldPartitions(self._shares_now)
+        return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, held, written)
 
-        maps = ExactMaps(target, copier.newest_runs, earlier)
-        return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, checkpoints)
+    def _shares_now(self) -> frozenset[int]:
+        try:
+            return self._membership.shares_now(self.key)
+        except StoreError:  # while ZooKeeper is away, each worker goes on with its shares
+            return self._membership.shares(self.key)
 
     def _admin(self, alias: str) -> Admin:
         return self._opened.enter_context(self._clusters.admin(alias))

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from ha_core.flows.translation import SyncStore, Translated, Translation, Untranslated, by_runs
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.copying import CopyCoverage
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.model import Run
@@ -21,14 +22,13 @@ _MAX_RUNS = 2_000_000
 @dataclass
 class ExactMaps:
     """
-    :ivar newest: newest runs of each copy of this worker, ascending.
+    :ivar newest: how far each copy of this worker is, with its newest runs.
     :ivar earlier: reads the offset syncs of the flow, for copies that MirrorMaker 2 began.
     """
 
     target: Admin
-    newest: Callable[[], Mapping[CopyId, tuple[Run, ...]]]
+    newest: Callable[[], Mapping[CopyId, CopyCoverage]]
     earlier: Callable[[], SyncStore]
-    _bases: dict[CopyId, int] = field(default_factory=dict)
     _syncs: SyncStore | None = None
     _whole: dict[CopyId, list[Run]] = field(default_factory=dict)
 
@@ -43,40 +43,51 @@ class ExactMaps:
         lacking = [
             copy
             for copy, offsets in wanted.items()
-            if (runs := newest.get(copy.id)) and min(offsets) < runs[0].source and not self._reaches(copy.id, runs)
+            if (known := newest.get(copy.id))
+            and known.runs
+            and min(offsets) < known.runs[0].source
+            and not self._reaches(copy.id, known.runs)
         ]
         for id_, notes in (self.target.notes_of(lacking) if lacking else {}).items():
             self._keep(id_, list(notes.runs))
-            self._bases[id_] = 0 if notes.progress is None else notes.progress.base
         translated: dict[tuple[CopyId, int], Translation] = {}
         for copy, offsets in wanted.items():
-            recent = newest.get(copy.id)
-            if recent is None:
+            known = newest.get(copy.id)
+            if known is None:
                 continue
             for offset in offsets:
-                translated[copy.id, offset] = self._translated(copy, recent, offset)
+                translated[copy.id, offset] = self._translated(copy, known, offset)
         return translated
 
-    def _translated(self, copy: CopyPartition, recent: tuple[Run, ...], offset: int) -> Translation:
-        if recent and offset >= recent[0].source:
-            return by_runs(recent, offset)
-        runs = self._joined(copy.id, recent)
-        if runs is None:
-            return Untranslated("its copier has not written its whole map yet")
-        found = by_runs(runs, offset)
-        if isinstance(found, Translated) and found.precision == "first-copied" and self._bases.get(copy.id):
+    def _translated(self, copy: CopyPartition, known: CopyCoverage, offset: int) -> Translation:
+        found = self._by_runs(copy.id, known, offset)
+        if not isinstance(found, Translated):
+            return found
+        if found.precision == "first-copied" and offset < known.source_base:
             if self._syncs is None:
                 self._syncs = self.earlier()
             return self._syncs.translate(*copy.source_key, offset)
+        if found.precision == "copied-end" and offset <= known.end:
+            return Translated(found.offset, "exact")  # what follows the last record is markers and the like
         return found
+
+    def _by_runs(self, id_: CopyId, known: CopyCoverage, offset: int) -> Translation:
+        recent = known.runs
+        if not recent:
+            # Nothing is copied, so the first record of the copy will be the group's first one.
+            return Translated(known.target, "first-copied" if offset < known.source_base else "copied-end")
+        if offset >= recent[0].source:
+            return by_runs(recent, offset)
+        runs = self._joined(id_, recent)
+        if runs is None:
+            return Untranslated("its copier has not written its whole map yet")
+        return by_runs(runs, offset)
 
     def _reaches(self, id_: CopyId, recent: tuple[Run, ...]) -> bool:
         return self._joined(id_, recent) is not None
 
     def _joined(self, id_: CopyId, recent: tuple[Run, ...]) -> list[Run] | None:
         """All runs; None: runs are missing between those that are kept and the recent ones."""
-        if not recent:
-            return []
         whole = self._whole.get(id_)
         if whole is None or whole[-1].source < recent[0].source:
             return None

@@ -13,7 +13,7 @@ import org.apache.kafka.connect.mirror.RemoteClusterUtils;
 
 /**
  * Asks Kafka's MirrorClient and RemoteClusterUtils all their questions, and prints an answer a line, as fields separated
- * by tabs. Arguments: a file of properties, an upstream alias, a group.
+ * by tabs. Arguments: a file of properties, an upstream alias, a group, and further aliases whose hops are asked.
  */
 public class JavaMirrorClient {
     public static void main(String[] arguments) throws Exception {
@@ -28,6 +28,9 @@ public class JavaMirrorClient {
         }
         MirrorClient client = new MirrorClient(properties);
         say("hops", String.valueOf(client.replicationHops(arguments[1])));
+        for (int each = 3; each < arguments.length; each++) {
+            say("hops-" + arguments[each], String.valueOf(client.replicationHops(arguments[each])));
+        }
         say("heartbeat-topics", String.valueOf(new TreeSet(client.heartbeatTopics())));
         say("checkpoint-topics", String.valueOf(new TreeSet(client.checkpointTopics())));
         say("upstream-clusters", String.valueOf(new TreeSet(client.upstreamClusters())));

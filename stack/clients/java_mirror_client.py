@@ -2,7 +2,7 @@
 
 import os
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from stack.clients.java_programs import COMPILER, compiler_jars
@@ -14,11 +14,14 @@ _PROGRAM = Path(__file__).with_name("JavaMirrorClient.java")
 _TIMEOUT_S = 120.0
 
 
-def ask(version: str, properties: Mapping[str, str], alias: str, group: str, folder: Path) -> dict[str, str]:
+def ask(
+    version: str, properties: Mapping[str, str], alias: str, group: str, folder: Path, more: Iterable[str] = ()
+) -> dict[str, str]:
     """Answers to all questions about an upstream cluster and a group of it, as Java prints them.
 
     :param version: of Kafka.
     :param properties: of MirrorClient.
+    :param more: further aliases, whose hops are asked (`hops-ALIAS`).
     :raises StackError: the program failed.
     """
     file = folder / "mirror-client.properties"
@@ -27,7 +30,7 @@ def ask(version: str, properties: Mapping[str, str], alias: str, group: str, fol
     jars = [class_path(kafka_jars(version, java, lambda _: None)), *map(str, compiler_jars())]
     command = [java.binary, *SHORT_LIVED, "-cp", os.pathsep.join(jars), COMPILER, str(_PROGRAM), _PROGRAM.stem]
     done = subprocess.run(
-        [*command, str(file), alias, group],
+        [*command, str(file), alias, group, *more],
         capture_output=True,
         text=True,
         timeout=_TIMEOUT_S,

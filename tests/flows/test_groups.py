@@ -6,9 +6,10 @@ from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.groups import (
     SkippedGroup,
     TargetGroup,
-    checkpoint_is_newer,
     commits,
+    goes_back,
     groups_to_follow,
+    is_due,
     topic_of_checkpoint,
 )
 from ha_core.flows.policies import DefaultPolicy
@@ -22,20 +23,23 @@ def checkpoint(upstream: int, downstream: int) -> Checkpoint:
 
 
 @pytest.mark.parametrize(
-    ("last", "newer"),
+    ("last", "due", "sampled_due", "back"),
     [
-        (None, True),
-        (checkpoint(10, 5), True),
-        (checkpoint(20, 15), False),
-        (checkpoint(15, 18), False),
-        (checkpoint(30, 25), True),
-        (checkpoint(10, 15), False),
+        (None, True, True, False),
+        (checkpoint(10, 5), True, True, False),
+        (checkpoint(20, 15), False, False, False),
+        (checkpoint(15, 18), True, False, True),  # the copy was made anew: its records have lower offsets
+        (checkpoint(20, 18), True, False, True),
+        (checkpoint(30, 25), True, True, True),
+        (checkpoint(10, 15), False, False, False),
     ],
 )
-def test_a_checkpoint_follows_another_that_is_lower_or_whose_group_was_further(
-    last: Checkpoint | None, newer: bool
+def test_a_checkpoint_follows_another_that_is_lower_or_whose_group_or_copy_was_further(
+    last: Checkpoint | None, due: bool, sampled_due: bool, back: bool
 ) -> None:
-    assert checkpoint_is_newer(checkpoint(20, 15), last) is newer
+    assert is_due(checkpoint(20, 15), last, "exact") is due
+    assert is_due(checkpoint(20, 15), last, "sampled") is sampled_due
+    assert goes_back(checkpoint(20, 15), last) is back
 
 
 def test_a_topic_that_came_from_the_target_is_the_targets_own() -> None:
@@ -59,7 +63,7 @@ def test_groups_are_left_out_with_their_reason() -> None:
 
 
 @pytest.mark.parametrize(
-    ("there", "went_back", "committed"),
+    ("there", "go_back", "committed"),
     [
         (TargetGroup("Dead", {}), False, True),
         (TargetGroup("Empty", {}), False, True),
@@ -73,15 +77,14 @@ def test_groups_are_left_out_with_their_reason() -> None:
     ],
 )
 def test_offsets_are_committed_for_idle_groups_and_only_forwards(
-    there: TargetGroup, went_back: bool, committed: bool
+    there: TargetGroup, go_back: bool, committed: bool
 ) -> None:
-    back = frozenset({KEY}) if went_back else frozenset()
-    found = list(commits("g", {KEY: checkpoint(20, 15)}, there, back))
+    found = list(commits("g", {KEY: checkpoint(20, 15)}, there, go_back))
     assert [one for one in found if isinstance(one, Checkpoint)] == ([checkpoint(20, 15)] if committed else [])
 
 
 def test_a_group_that_is_not_committed_has_a_reason() -> None:
-    (reads,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Stable", {}), frozenset())
-    (above,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Empty", {KEY: 20}), frozenset())
+    (reads,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Stable", {}), False)
+    (above,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Empty", {KEY: 20}), False)
     assert reads == SkippedGroup("g", "it is Stable in the target: its consumers there commit themselves")
     assert above == SkippedGroup("g", "the target has 20, above the translated 15", KEY)

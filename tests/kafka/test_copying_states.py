@@ -128,7 +128,7 @@ def test_coverage_has_the_newest_runs_and_whether_the_copy_is_near() -> None:
         copy_lane.partition.appended(0 if not first else 3)
     # Then its runs are reported, and that readers should not wait for it
     copy_lane.source_start = 2
-    assert copy_lane.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)), 2)
+    assert copy_lane.known(10, 1.0, NOW_MS) == (8, False, (Run(0, 0, 3), Run(5, 3, 3)), 2, 6, 0)
     assert copy_lane.known(1, 1.0, NOW_MS).runs == (Run(5, 3, 3),)
     # When the source has nothing newer
     copy_lane.ends = SourceEnds(8, 8)

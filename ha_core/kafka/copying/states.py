@@ -126,6 +126,10 @@ class CopyCoverage(NamedTuple):
     """The newest ones."""
     start: int | None = None
     """Where the source's log starts."""
+    target: int = 0
+    """Offset of the copy after its last record: the next one has at least this offset."""
+    source_base: int = 0
+    """See `Progress`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +330,9 @@ class CopyLane:
         """The coverage for readers of the copy; called in the loop's thread."""
         status, runs = self.status(now, now_ms), self.partition.newest_runs(most_runs)
         near = status.lag_ms is not None and status.lag_ms <= LEVEL_MS
-        return CopyCoverage(self.partition.source, status.state == "copying" and near, runs, self.source_start)
+        level = status.state == "copying" and near
+        partition = self.partition
+        return CopyCoverage(partition.source, level, runs, self.source_start, partition.target, partition.source_base)
 
 
 State = AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy | CopyLane

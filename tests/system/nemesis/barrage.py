@@ -60,15 +60,18 @@ class Blow:
     lasts_s: float
 
 
-def drawn(seed: int, parts: Iterable[str], seconds: float) -> tuple[Blow, ...]:
-    """Every part is hit, and none for long at the end, so that recovery can be seen."""
+def drawn(seed: int, parts: Iterable[str], seconds: float, long_s: float = LONG_S) -> tuple[Blow, ...]:
+    """Every part is hit, and none for long at the end, so that recovery can be seen.
+
+    :param parts: one that is named several times is hit as often as several.
+    """
     chance, chosen = random.Random(seed), list(parts)
     moments = sorted(chance.uniform(0, seconds) for _ in range(max(len(chosen), int(seconds / _EVERY_S))))
     hit = [*chosen, *(chance.choice(chosen) for _ in moments[len(chosen) :])]
     chance.shuffle(hit)
-    lengths = (SHORT_S, SHORT_S, SESSION_S, SESSION_S, LONG_S)
+    lengths = (SHORT_S, SHORT_S, SESSION_S, SESSION_S, long_s)
     return tuple(
-        Blow(chance.choice(tuple(Does)), part, at_s, chance.choice(lengths) if at_s < seconds - LONG_S else SHORT_S)
+        Blow(chance.choice(tuple(Does)), part, at_s, chance.choice(lengths) if at_s < seconds - long_s else SHORT_S)
         for part, at_s in zip(hit, moments, strict=True)
     )
 

@@ -1,0 +1,84 @@
+"""Follows a topic of checkpoints: the newest checkpoint of each partition of each group. librdkafka does the I/O."""
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaException, TopicPartition
+from confluent_kafka.cimpl import KafkaError
+
+from ha_core.flows.errors import FlowError, MirrorClientError
+from ha_core.flows.records import Checkpoint
+
+_TIMEOUT_S = 30.0
+_POLL_S = 0.2
+CheckpointKey = tuple[str, str, int]
+"""(group, topic in the target, partition)"""
+
+
+class FollowedCheckpoints:
+    """
+    :ivar newest: as of the last `read`.
+    """
+
+    def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
+        """:param settings: of librdkafka, for the target."""
+        fixed = {
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+            "auto.offset.reset": "earliest",
+        }
+        self.newest: dict[CheckpointKey, Checkpoint] = {}
+        self._topic, self._at = topic, 0
+        self._consumer = Consumer({"group.id": "switchyard-checkpoints", "log_level": 3} | dict(settings) | fixed)
+        self._from_start()
+
+    def close(self) -> None:
+        self._consumer.close()
+
+    def read(self) -> dict[CheckpointKey, Checkpoint]:
+        """Read up to the topic's present end.
+
+        :raises MirrorClientError: it cannot be read, or its end is not reached in time; the next call goes on there.
+        """
+        deadline = time.monotonic() + _TIMEOUT_S
+        try:
+            _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_TIMEOUT_S)
+            if end < self._at:  # it was deleted and created again
+                self._from_start()
+            while self._at < end:
+                if time.monotonic() > deadline:
+                    raise MirrorClientError(
+                        f"topic {self._topic} was read up to offset {self._at} of {end} in {_TIMEOUT_S:.0f} s; the "
+                        "next round goes on there"
+                    )
+                self._poll()
+        except KafkaException as error:
+            raise MirrorClientError(f"topic {self._topic} cannot be read: {error.args[0].str()}") from None
+        return self.newest
+
+    def _from_start(self) -> None:
+        self.newest.clear()
+        self._at = 0
+        self._consumer.assign([TopicPartition(self._topic, 0, OFFSET_BEGINNING)])
+
+    def _poll(self) -> None:
+        message = self._consumer.poll(_POLL_S)
+        if message is None:
+            return
+        if (error := message.error()) is not None:
+            if error.code() != KafkaError._PARTITION_EOF:
+                raise MirrorClientError(f"topic {self._topic} cannot be read: {error.str()}")
+            self._at = max(self._at, int(message.offset() or 0))  # above it are markers at most
+            return
+        self._at = int(message.offset() or 0) + 1
+        try:
+            found = Checkpoint.decode(message.key(), message.value())
+        except FlowError:
+            return  # as Kafka's client leaves records of another kind out
+        self.newest[key_of(found)] = found
+
+
+def key_of(checkpoint: Checkpoint) -> CheckpointKey:
+    return checkpoint.group, checkpoint.topic, checkpoint.partition
