@@ -102,6 +102,10 @@ def _flows(options: argparse.Namespace) -> None:
 
     if options.remote and options.tasks is None:
         raise InputError(f"{options.remote} does not say how many tasks it runs at once. Give --tasks.")
+    if (options.file is None) == (options.declared is None):
+        raise InputError("Give one of FILE and --declared.")
+    if options.declared is not None and options.like_3_9:
+        raise InputError("--like-3.9 belongs to the declaration: give it to `switchyard flows declare`.")
     flows.run(
         options.file,
         options.clusters,
@@ -111,6 +115,7 @@ def _flows(options: argparse.Namespace) -> None:
         options.session_timeout_s,
         options.remote,
         options.like_3_9,
+        options.declared or "",
     )
 
 
@@ -220,7 +225,8 @@ def _parser() -> argparse.ArgumentParser:
     mirror.add_argument("--max-bytes-s", type=_positive, metavar="N", help=of_all)
     mirror.add_argument("--metrics-port", type=_positive, metavar="PORT", help="port for Prometheus (default: none)")
     mirror.add_argument("--metrics-host", default="127.0.0.1", help="address on which that port listens")
-    flows.add_argument("file", type=Path, metavar="FILE", help="mm2.properties, unchanged")
+    flows.add_argument("file", type=Path, nargs="?", metavar="FILE", help="mm2.properties, unchanged")
+    flows.add_argument("--declared", metavar="NAME", help="in place of a file: a declaration, which is followed")
     near = "only flows into these clusters: those that are near Spark"
     flows.add_argument("--clusters", nargs="+", default=[], metavar="CLUSTER", help=near)
     flows.add_argument("--like-3.9", dest="like_3_9", action="store_true", help="use Kafka 3.9's defaults")

@@ -1,7 +1,7 @@
 """MirrorMaker 2's flows on Spark: long-lived tasks, each a worker that shares the flows with the others.
 
 The workers know each other by ZooKeeper (`ha_core.mirror_maker`), so the driver assigns nothing: it keeps tasks going,
-and starts them anew with the configuration when its file has changed.
+and starts them anew with the configuration when its file has changed. A declaration is followed by each worker itself.
 """
 
 import logging
@@ -20,11 +20,13 @@ from typing import Any, NamedTuple
 
 from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
+from ha_core.mirror_maker.declared_flows import DeclaredFlows, declared_in
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.mirror_maker.membership import SharingWorker
 from ha_core.mirror_maker.worker import Worker
-from ha_core.model import FlowWorker
+from ha_core.model import FlowDeclaration, FlowWorker
 from ha_core.model.shown import ShownFormatter
+from ha_core.store.store import Store
 from ha_core.store.zookeeper import connect
 from spark_jobs.driver_watchdog import SparkGoneError, first_line
 from spark_jobs.inputs import InputError
@@ -50,14 +52,19 @@ class WorkerEnded(NamedTuple):
 
 
 class WorkerSettings(NamedTuple):
-    """Settings for a worker. They are sent with the task, accounts included, and are in no plan or log."""
+    """Settings for a worker. They are sent with the task, accounts included, and are in no plan or log.
+
+    :ivar file: name of the configuration, for `flows status`.
+    :ivar found: None: the worker follows `declared`, and resolves its references on its own host.
+    """
 
     zookeeper: str
     root: str
     session_timeout_s: float
     file: str
-    found: Configuration
+    found: Configuration | None
     targets: tuple[str, ...]
+    declared: str = ""
 
 
 def run_workers(settings: WorkerSettings, tasks: Iterator[WorkerTask]) -> Iterator[WorkerEnded]:
@@ -70,7 +77,7 @@ def run_workers(settings: WorkerSettings, tasks: Iterator[WorkerTask]) -> Iterat
             worker_id = uuid.uuid4().hex
             this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=settings.file)
             with SharingWorker(store, this) as membership:
-                Worker(lambda: settings.found, membership, settings.targets).run()
+                Worker(_reading(settings, store), membership, settings.targets).run()
             yield WorkerEnded(task.slot, "it was told to end")
         except FlowError as error:
             yield WorkerEnded(task.slot, str(error))
@@ -78,8 +85,13 @@ def run_workers(settings: WorkerSettings, tasks: Iterator[WorkerTask]) -> Iterat
             store.close()
 
 
+def _reading(settings: WorkerSettings, store: Store) -> Callable[[], Configuration]:
+    found = settings.found
+    return DeclaredFlows(store, settings.declared).read if found is None else lambda: found
+
+
 def run(
-    file: Path,
+    file: Path | None,
     targets: Collection[str],
     tasks: int | None,
     zookeeper: str,
@@ -87,25 +99,39 @@ def run(
     session_timeout_s: float,
     remote: str | None,
     like_3_9: bool = False,
+    declared: str = "",
 ) -> None:
     """Runs the flows until SIGTERM or SIGINT.
 
+    :param file: None: the flows of `declared`, which each worker follows by itself.
     :param targets: only flows into these clusters; empty: all.
     :param tasks: None: as many as Spark runs at once.
-    :raises InputError: the file cannot be used.
+    :raises InputError: the file cannot be used, or there is no such declaration.
     """
     _log_to_stderr()
-    read = FlowsFile(file, like_3_9)
+    read = None if file is None else FlowsFile(file, like_3_9)
     try:
-        found = read.read()
+        found = None if read is None else read.read()
     except FlowError as error:
         raise InputError(str(error)) from None
+    if read is None:
+        _require_declared(declared, zookeeper, root, session_timeout_s)
     ending = threading.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: ending.set())
-    settings = WorkerSettings(zookeeper, root, session_timeout_s, str(file), found, tuple(targets))
+    name = declared_in(declared) if file is None else str(file)
+    settings = WorkerSettings(zookeeper, root, session_timeout_s, name, found, tuple(targets), declared)
     with open_session(remote) as spark, counting(spark, tasks, remote) as slots:
         _Tasks(spark, remote, slots, read, settings, ending).run()
+
+
+def _require_declared(name: str, zookeeper: str, root: str, session_timeout_s: float) -> None:
+    store = connect(zookeeper, root, session_timeout_s, create=False)
+    try:
+        if store.read(FlowDeclaration, name) is None:
+            raise InputError(f"There is no {declared_in(name)}. `switchyard flows declared` lists all.")
+    finally:
+        store.close()
 
 
 class _Tasks:
@@ -116,7 +142,7 @@ class _Tasks:
         spark: Any,
         remote: str | None,
         slots: Callable[[], int],
-        read: FlowsFile,
+        read: FlowsFile | None,
         settings: WorkerSettings,
         ending: threading.Event,
     ) -> None:
@@ -134,9 +160,9 @@ class _Tasks:
                         thread = threading.Thread(target=self._keep, args=(slot,), name=f"flows-{slot}", daemon=True)
                         self._threads[slot] = thread
                         thread.start()
-                if time.monotonic() >= read_at:
+                if self._read is not None and time.monotonic() >= read_at:
                     read_at = time.monotonic() + _READ_EVERY_S
-                    trouble = self._reread(trouble)
+                    trouble = self._reread(self._read, trouble)
                 self._ending.wait(_LOOK_S)
         finally:
             self._ending.set()
@@ -145,10 +171,10 @@ class _Tasks:
             for thread in self._threads.values():
                 thread.join(max(until - time.monotonic(), 0.0))
 
-    def _reread(self, trouble: str) -> str:
+    def _reread(self, file: FlowsFile, trouble: str) -> str:
         """The reason why the file cannot be used now; "": it can."""
         try:
-            found = self._read.read()
+            found = file.read()
         except FlowError as error:
             if str(error) != trouble:
                 log.warning("flows go on as they are: %s", error)

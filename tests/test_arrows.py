@@ -155,8 +155,14 @@ RULES = (
         SESSION_IMPURE,
         clock=False,
     ),
-    # Names show the topics that are MirrorMaker 2's own.
-    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache", "ha_core.flows.policies"), None),
+    Rule(
+        "ha_core/operations",
+        (
+            *(*_BELOW, "ha_core.datacache", "ha_core.flows", "ha_core.mirror_client", "ha_core.mirror_maker"),
+            *("ha_core.platform.documents.parsed", "ha_core.platform.errors.PlatformError"),
+        ),
+        None,
+    ),
     Rule(
         "ha_core/platform",
         (
@@ -165,7 +171,7 @@ RULES = (
         ),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", "yaml", COMPUTED),
     ),
-    Rule("ha_core/present", _SHOWN, (), IMPURE, clock=False),
+    Rule("ha_core/present", (*_SHOWN, "ha_core.flows.remarks"), (), IMPURE, clock=False),
     Rule(
         "ha_core/cli",
         (
@@ -189,7 +195,10 @@ RULES = (
     ),
     Rule(
         "ha_core/operators",
-        (*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security", _ACCOUNT),
+        (
+            *(*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security"),
+            *(_ACCOUNT, "ha_core.flows.configuration.Configuration"),
+        ),
         ("airflow", "fastapi", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),

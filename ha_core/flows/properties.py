@@ -17,8 +17,10 @@ from ha_core.flows.filters import parts
 
 MAX_BYTES = 1 << 20
 """Largest file, and largest file that a reference reads."""
-_PROVIDERS = "config.providers"
-_REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+PROVIDERS = "config.providers"
+"""Key with the names of the providers; no other key can have a reference by them."""
+REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
+"""Groups: provider, path, key."""
 _CLASSES = "org.apache.kafka.common.config.provider."
 
 
@@ -77,9 +79,9 @@ def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[
                 )
             return value
 
-        return Property(_REFERENCE.sub(replace, found.value), found.line)
+        return Property(REFERENCE.sub(replace, found.value), found.line)
 
-    return {key: found if key.startswith(_PROVIDERS) else resolved(key, found) for key, found in properties.items()}
+    return {key: found if key.startswith(PROVIDERS) else resolved(key, found) for key, found in properties.items()}
 
 
 Provider = Callable[[str, str], str | None]
@@ -89,17 +91,17 @@ Provider = Callable[[str, str], str | None]
 def _providers(
     properties: Mapping[str, Property], name: str, environment: Mapping[str, str]
 ) -> Iterator[tuple[str, Provider]]:
-    listed = properties.get(_PROVIDERS)
+    listed = properties.get(PROVIDERS)
     for provider in parts(listed.value) if listed else ():
-        key = f"{_PROVIDERS}.{provider}.class"
+        key = f"{PROVIDERS}.{provider}.class"
         java = properties.get(key)
         if java is None:
-            raise FlowError(f"{name}: {_PROVIDERS} names {provider!r}, and {key} is not set")
+            raise FlowError(f"{name}: {PROVIDERS} names {provider!r}, and {key} is not set")
         build = _BY_CLASS.get(java.value.removeprefix(_CLASSES))
         if build is None:
             known = ", ".join(_CLASSES + one for one in _BY_CLASS)
             raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; there are {known}")
-        param = f"{_PROVIDERS}.{provider}.param."
+        param = f"{PROVIDERS}.{provider}.param."
         yield provider, build({one.removeprefix(param): found.value for one, found in properties.items()}, environment)
 
 

@@ -33,8 +33,13 @@ class LiveCluster(NamedTuple):
     away: bool = False
 
 
-def check_live(found: Configuration, clusters: FlowClusters, flows: Collection[FlowConfig]) -> Iterator[Remark]:
-    """Errors and remarks about these flows. A cluster that is away is a remark: its flows start when it is back."""
+def check_live(
+    found: Configuration, clusters: FlowClusters, flows: Collection[FlowConfig], ours: Collection[str] = ()
+) -> Iterator[Remark]:
+    """Errors and remarks about these flows. A cluster that is away is a remark: its flows start when it is back.
+
+    :param ours: names of flows that workers of this ZooKeeper run: heartbeats of these are expected.
+    """
     aliases = sorted({alias for flow in flows for alias in (flow.source, flow.target)})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         live = {one.alias: one for one in pool.map(lambda alias: _look(clusters, alias), aliases)}
@@ -46,7 +51,9 @@ def check_live(found: Configuration, clusters: FlowClusters, flows: Collection[F
         yield Remark(0, _text_of_conflict(conflict), error=True)
     for diamond in diamonds(copies):
         yield Remark(0, _text_of_diamond(diamond))
-    reachable = [flow for flow in flows if not (live[flow.source].error or live[flow.target].error)]
+    reachable = [
+        flow for flow in flows if flow.name not in ours and not (live[flow.source].error or live[flow.target].error)
+    ]
     yield from running_elsewhere(clusters, [flow for flow in reachable if HEARTBEATS in live[flow.target].topics])
 
 

@@ -1,37 +1,52 @@
 """The configuration in a file, followed while it changes."""
 
 import os
+from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 
 from ha_core.flows.configuration import Configuration, configuration
 from ha_core.flows.errors import FlowError
 from ha_core.flows.policies import ReplicationPolicy
-from ha_core.flows.properties import read, resolve
+from ha_core.flows.properties import Property, read, resolve
 
 POLICIES = "switchyard.replication_policies"
 """Group of entry points with an operator's own policies: their names are values of `replication.policy.class`."""
 
 
+class ReadConfiguration:
+    """Parses properties if anything in them changed, references included."""
+
+    def __init__(self) -> None:
+        self._parsed: object = None
+        self._found: Configuration | None = None
+
+    def of(self, properties: Mapping[str, Property], name: str, like_3_9: bool) -> Configuration:
+        """The configuration: one object until something changes.
+
+        :raises FlowError: it cannot be used.
+        """
+        resolved = resolve(properties, name, os.environ)
+        if self._found is None or (resolved, like_3_9) != self._parsed:
+            found = configuration(resolved, name, own_policies(), like_3_9)
+            self._parsed, self._found = (resolved, like_3_9), found
+        return self._found
+
+
 class FlowsFile:
-    """Reads the file, and files and variables that it refers to, anew at each call; parses it if anything changed."""
+    """Reads the file, and files and variables that it refers to, anew at each call."""
 
     def __init__(self, path: Path, like_3_9: bool = False) -> None:
         """:param like_3_9: use Kafka 3.9's defaults where they differ."""
         self.path, self._like_3_9 = path, like_3_9
-        self._resolved: object = None
-        self._found: Configuration | None = None
+        self._read = ReadConfiguration()
 
     def read(self) -> Configuration:
         """The configuration as it is now: one object until something changes.
 
         :raises FlowError: it cannot be used.
         """
-        resolved = resolve(read(self.path), str(self.path), os.environ)
-        if self._found is None or resolved != self._resolved:
-            found = configuration(resolved, str(self.path), own_policies(), self._like_3_9)
-            self._resolved, self._found = resolved, found
-        return self._found
+        return self._read.of(read(self.path), str(self.path), self._like_3_9)
 
 
 def own_policies() -> dict[str, type[ReplicationPolicy]]:

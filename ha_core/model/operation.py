@@ -45,6 +45,9 @@ SingleKind = Literal[
     "link-pattern",
     "unlink-pattern",
     "delete",
+    "declare-flows",
+    "withdraw-flows",
+    "move-group",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]

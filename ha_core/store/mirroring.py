@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 
 from ha_core.model import (
     Document,
+    FlowDeclaration,
     FlowWorker,
     LostTail,
     Mirror,
@@ -109,6 +110,10 @@ class Mirroring(OnTree):
     def flow_workers(self) -> list[FlowWorker]:
         """The live workers of MirrorMaker 2's flows."""
         return list(readable(self._tree, FlowWorker))
+
+    def flow_declarations(self) -> list[FlowDeclaration]:
+        """All declarations of flows; those that this version cannot read are left out, and logged."""
+        return list(readable(self._tree, FlowDeclaration))
 
     def follow_mirror_copies(self) -> FollowedCopies:
         """Follows the tasks' positions in the copies; cheap to poll."""

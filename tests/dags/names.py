@@ -13,6 +13,8 @@ ASKED = (
     "link_mirror",
     "unlink_mirror",
     "throttle_mirror",
+    "mirror_flows",
+    "move_group",
     "reconcile_returned_cluster",
     "delete_topics",
 )

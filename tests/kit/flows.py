@@ -37,11 +37,12 @@ class CopiedRecord(NamedTuple):
 class FlowProcess:
     """`switchyard mirror-maker FILE`."""
 
-    def __init__(self, file: Path, options: Iterable[str] = ()) -> None:
+    def __init__(self, file: Path, options: Iterable[str] = (), words: Iterable[str] | None = None) -> None:
+        """:param words: in place of `mirror-maker FILE`."""
         self.killed = False
         self.log = file.with_suffix(f".{time.monotonic_ns()}.log")
         with self.log.open("wb") as out:
-            command = [PROGRAM, "mirror-maker", str(file), *options]
+            command = [PROGRAM, *(("mirror-maker", str(file)) if words is None else words), *options]
             self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=out)
 
     def text(self) -> str:

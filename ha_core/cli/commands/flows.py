@@ -11,7 +11,8 @@ from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.model.isolation import Isolation
-from ha_core.present.page import Marked, Table
+from ha_core.present.flows import remark_lines
+from ha_core.present.page import Table
 
 _RECORDS = {Isolation.COMMITTED: "committed", Isolation.UNCOMMITTED: "all"}
 File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
@@ -42,13 +43,12 @@ def check(
         for flow in found.flows
     ]
     columns = ("flow", "topics", "copies are named", "begins", "records", "checkpoints", "group offsets")
-    lines = [Marked(f"{remark.place}{remark.text}", "warning") for remark in remarks]
     document = {
         "clusters": {cluster.alias: list(cluster.bootstrap) for cluster in found.clusters},
         "flows": [dict(zip(columns, row, strict=True)) for row in rows],
         "remarks": [remark._asdict() for remark in remarks],
     }
-    return CommandResult(document, (Table(columns, rows), *lines))
+    return CommandResult(document, (Table(columns, rows), *remark_lines(remarks)))
 
 
 @command("flows status", "Show the workers that run flows, and the state of each flow.")

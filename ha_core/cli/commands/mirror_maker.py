@@ -6,6 +6,7 @@ import signal
 import socket
 import sys
 import uuid
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,65 +15,119 @@ from typing import Annotated
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
 from ha_core.metrics.http import HttpServer
 from ha_core.mirror_maker.checks import check_live, require
 from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.declared_flows import DeclaredFlows, declared_in
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.mirror_maker.membership import FlowMembership, OnlyWorker, SharingWorker
 from ha_core.mirror_maker.metrics import FlowMetrics
 from ha_core.mirror_maker.worker import Worker
 from ha_core.model import FlowWorker
 from ha_core.model.shown import ShownFormatter
+from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
-File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
+
+Targets = Annotated[
+    list[str] | None,
+    option("Only flows into these clusters: those that are near this process.", "--clusters"),
+]
+MetricsPort = Annotated[int | None, option("Port for Prometheus. Default: none.")]
+MetricsHost = Annotated[str, option("Address on which that port listens.")]
 
 
 @command("mirror-maker", "Run the flows of a MirrorMaker 2 configuration until it is stopped.")
 def run(
     session: CommandRun,
-    file: File,
-    clusters: Annotated[
-        list[str] | None, option("Only flows into these clusters: those that are near this process.", "--clusters")
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="FILE", help="mm2.properties, unchanged; then further values of --clusters."),
     ] = None,
-    metrics_port: Annotated[int | None, option("Port for Prometheus. Default: none.")] = None,
-    metrics_host: Annotated[str, option("Address on which that port listens.")] = "127.0.0.1",
+    declared: Annotated[
+        str | None, option("In place of a file: a declaration, which is followed. Needs --zookeeper.", metavar="NAME")
+    ] = None,
+    clusters: Targets = None,
+    metrics_port: MetricsPort = None,
+    metrics_host: MetricsHost = "127.0.0.1",
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
 ) -> CommandResult:
+    log_to_stderr()
+    more = list(words or ())
+    file = more.pop(0) if more and declared is None else None
+    if (file is None) == (declared is None):
+        raise FlowError("Give one of FILE and --declared")
+    if declared is not None and like_3_9:
+        raise FlowError("--like-3.9 belongs to the declaration: give it to `switchyard flows declare`")
+    if more and not clusters:
+        raise FlowError(f"{more[0]} is one word too many: give one FILE")
+    # As connect-mirror-maker.sh takes it: several values after one flag.
+    targets = [alias for part in (*(clusters or ()), *more) for alias in part.replace(",", " ").split()]
+    name = declared_in(declared) if declared is not None else str(file)
+    with ExitStack() as opened:
+        session.found_state()
+        connects = session.connects
+        if connects is None and declared is not None:
+            raise FlowError("--declared needs --zookeeper, which has the declaration")
+        store = connects() if connects is not None else None
+        if store is not None:
+            opened.callback(store.close)
+        read = FlowsFile(Path(name), like_3_9).read
+        if declared is not None:
+            assert store is not None
+            read = DeclaredFlows(store, declared).read
+        run_worker(opened, read, name, store, targets, metrics_port, metrics_host)
+    return CommandResult({"ended": True})
+
+
+def run_worker(
+    opened: ExitStack,
+    read: Callable[[], Configuration],
+    name: str,
+    store: Store | None,
+    targets: Sequence[str],
+    metrics_port: int | None,
+    metrics_host: str,
+) -> None:
+    """Runs flows until SIGTERM or SIGINT.
+
+    :param opened: closed by the caller afterwards.
+    :param name: of the configuration, for errors and for `flows status`.
+    :param store: None: this worker is the only one.
+    :param targets: only flows into these clusters; empty: all.
+    :raises FlowError: the configuration cannot be used.
+    """
+    found = read()
+    if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
+        known = ", ".join(cluster.alias for cluster in found.clusters)
+        raise FlowError(f"--clusters {unknown[0]} is none of the clusters of {name}: {known}")
+    membership: FlowMembership = OnlyWorker()
+    if store is not None:
+        now = datetime.now(UTC).isoformat(timespec="seconds")
+        this = FlowWorker(id=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), since=now, file=name)
+        membership = opened.enter_context(SharingWorker(store, this))
+    else:
+        chosen = [flow for flow in found.flows if not targets or flow.target in targets]
+        for remark in require(check_live(found, FlowClusters(found.clusters, name), chosen), name):
+            log.warning("%s", remark.text)
+    worker = Worker(read, membership, targets)
+    if metrics_port is not None:
+        server = HttpServer(metrics_host, metrics_port, FlowMetrics(worker.flows).render, tuple, "--metrics-port")
+        try:
+            server.start()
+        except OSError as error:
+            raise FlowError(f"No metrics can be shown: {error}") from None
+        opened.callback(server.stop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: worker.stop())
+    worker.run()
+
+
+def log_to_stderr() -> None:
+    """Log lines of a worker, with their times."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
     logging.getLogger("kazoo").setLevel(logging.WARNING)
-    followed = FlowsFile(file, like_3_9)
-    found = followed.read()
-    targets = [alias for part in clusters or () for alias in part.replace(",", " ").split()]
-    if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
-        known = ", ".join(cluster.alias for cluster in found.clusters)
-        raise FlowError(f"--clusters {unknown[0]} is none of the file's clusters: {known}")
-    chosen = [flow for flow in found.flows if not targets or flow.target in targets]
-    with ExitStack() as opened:
-        membership: FlowMembership = OnlyWorker()
-        session.found_state()
-        if (connects := session.connects) is not None:
-            store = connects()
-            opened.callback(store.close)
-            now = datetime.now(UTC).isoformat(timespec="seconds")
-            worker_id = uuid.uuid4().hex
-            this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=str(file))
-            membership = opened.enter_context(SharingWorker(store, this))
-        else:
-            for remark in require(check_live(found, FlowClusters(found.clusters, str(file)), chosen), str(file)):
-                log.warning("%s", remark.text)
-        worker = Worker(followed.read, membership, targets)
-        if metrics_port is not None:
-            server = HttpServer(metrics_host, metrics_port, FlowMetrics(worker.flows).render, tuple, "--metrics-port")
-            try:
-                server.start()
-            except OSError as error:
-                raise FlowError(f"No metrics can be shown: {error}") from None
-            opened.callback(server.stop)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: worker.stop())
-        worker.run()
-    return CommandResult({"ended": True})

@@ -11,6 +11,7 @@ from typing import Any, get_args
 from ha_core.model import (
     Cluster,
     Document,
+    FlowDeclaration,
     LastSequences,
     LostTail,
     Mirror,
@@ -45,6 +46,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     LostTail: lambda key: f"topic:{key.partition('@')[0]}",
     LastSequences: "topic:{}".format,
     MirrorPattern: "pattern:{}".format,
+    FlowDeclaration: "flows:{}".format,
 }
 """Document changed in the revision → its lock."""
 

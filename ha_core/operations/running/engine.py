@@ -24,6 +24,7 @@ from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.single import Single
+from ha_core.operations.flows.moving_group import MoveGroup
 from ha_core.operations.migration.aging import Age
 from ha_core.operations.migration.crossing.migrate import Migrate
 from ha_core.operations.migration.topic_deletion import Delete
@@ -39,7 +40,7 @@ FAILURES = (MoveError, StoreError, KafkaAdminError, MoveDamagedError)
 """Errors that keep an operation from continuing. Anything else is a defect."""
 BEGUN_S = 2.0
 """Longer than the time from an operation's beginning until its command holds it."""
-_KINDS: tuple[type[Kind], ...] = (Single, Age, Unlink, Delete, Switch, Migrate, Link)
+_KINDS: tuple[type[Kind], ...] = (Single, Age, Unlink, Delete, MoveGroup, Switch, Migrate, Link)
 """A later kind overrides names of an earlier one."""
 KINDS: Mapping[str, Kind] = {name: kind() for kind in _KINDS for name in kind.names}
 """The only place that maps an operation to its effects."""

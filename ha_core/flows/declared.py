@@ -1,0 +1,120 @@
+"""The text of a declaration of flows: its keys from properties or from YAML, without passwords.
+
+A declaration is stored where many can read it. So a value that may be a password, a key or a token must be a reference
+(`${env:NAME}`, `${file:PATH:KEY}`, `ha_core.flows.properties`), which each worker resolves on its own host. Comments
+are not kept, because a line that was commented out may have a password.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import javaproperties
+
+from ha_core.flows.errors import FlowError
+from ha_core.flows.filters import parts
+from ha_core.flows.properties import PROVIDERS, REFERENCE, parse
+
+_SECRET_KEY = re.compile(
+    r"(?:password|passphrase|secret|credentials?|token|keystore\.key|private\.key|jaas\.config|user\.info)$",
+    re.IGNORECASE,
+)
+_SECRET_VALUE = re.compile(r"PRIVATE KEY-----|(?:password|passphrase|secret)[\"']?\s*[=:]", re.IGNORECASE)
+_JAAS = "jaas.config"
+_OPTION = re.compile(r"([\w.]+)\s*=\s*(\"(?:[^\"\\]|\\.)*\"?|'(?:[^'\\]|\\.)*'?|[^\s;]*)", re.DOTALL)
+_OPEN_OPTIONS = frozenset({"username", "tokenauth"})
+"""Options of login modules that are no secret. All others are taken for one."""
+_MAX_KEYS = 10_000
+
+
+def keys_of(nested: Any, name: str) -> dict[str, str]:
+    """Keys and values of a document that was read from YAML or JSON, in its order.
+
+    Its keys are those of properties: flat (`A.bootstrap.servers`), nested, or both. A list becomes a value with commas.
+
+    :param name: of the document, for errors.
+    :raises FlowError: it is no mapping, or has a value that no property can have; shows no value.
+    """
+    if not isinstance(nested, Mapping):
+        raise FlowError(f"{name}: it must be a mapping, as in: clusters: [primary, backup]")
+    found: dict[str, str] = {}
+    for key, value in _flat(nested, "", name):
+        if key in found:
+            raise FlowError(f"{name}: {key} is set twice, flat and nested; remove one of them")
+        found[key] = value
+        if len(found) > _MAX_KEYS:
+            raise FlowError(f"{name} has more than {_MAX_KEYS:,} keys")
+    return found
+
+
+def keys_of_properties(text: str, name: str) -> dict[str, str]:
+    """Keys and values of a text of properties, in its order.
+
+    :raises FlowError: a key stands twice.
+    """
+    return {key: found.value for key, found in parse(text, name).items()}
+
+
+def text_of(keys: Mapping[str, str]) -> str:
+    """The keys as properties that Java reads, a line each, in ASCII."""
+    return "".join(f"{javaproperties.join_key_value(key, value, separator=' = ')}\n" for key, value in keys.items())
+
+
+def require_no_secrets(keys: Mapping[str, str], name: str) -> None:
+    """:raises FlowError: names the keys whose values may be secrets and are no references; shows no value."""
+    if open_keys := list(_open_secrets(keys)):
+        raise FlowError(
+            f"{name}: a declaration must have no password, key or token. Give references in place of the values of "
+            f"{', '.join(open_keys)}, as ${{env:NAME}} or ${{file:PATH:KEY}}, and list their providers in {PROVIDERS}; "
+            "each worker resolves them on its own host."
+        )
+
+
+def _open_secrets(keys: Mapping[str, str]) -> Iterator[str]:
+    providers = frozenset(parts(keys.get(PROVIDERS, "")))
+    for key, value in keys.items():
+        if key.endswith(_JAAS):
+            options = _OPTION.findall(value)
+            rest = _OPTION.sub("", value)
+            closed = all(
+                option in _OPEN_OPTIONS or _is_reference(given.strip("\"'"), providers) for option, given in options
+            ) and not _SECRET_VALUE.search(rest)
+            if not (closed or _is_reference(value, providers)):
+                yield key
+        elif _SECRET_KEY.search(key):
+            if not _is_reference(value, providers):
+                yield key
+        elif _SECRET_VALUE.search(value):
+            yield key
+
+
+def _is_reference(value: str, providers: frozenset[str]) -> bool:
+    """Whether the value is blank, or one reference by a provider that the text lists: others stay as they are."""
+    found = REFERENCE.fullmatch(value.strip())
+    return not value.strip() or (found is not None and found.group(1) in providers)
+
+
+def _flat(nested: Mapping[Any, Any], prefix: str, name: str) -> Iterator[tuple[str, str]]:
+    for key, value in nested.items():
+        if not isinstance(key, str) or not key:
+            raise FlowError(f"{name}: a key {f'below {prefix} ' if prefix else ''}is no text; write it in quotes")
+        whole = f"{prefix}.{key}" if prefix else key
+        if isinstance(value, Mapping):
+            yield from _flat(value, whole, name)
+        else:
+            yield whole, _value(value, whole, name)
+
+
+def _value(value: Any, key: str, name: str) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list):
+        items = [_value(one, key, name) for one in value if not isinstance(one, list)]
+        if len(items) != len(value) or any("," in one for one in items):
+            raise FlowError(f"{name}: an entry of {key} has a comma or is a list; a property separates entries by it")
+        return ", ".join(items)
+    raise FlowError(f'{name}: {key} has no value; remove it, or write "" for a blank one')
