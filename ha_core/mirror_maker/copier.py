@@ -92,6 +92,10 @@ class Copier:
         """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
         return {id_: known.runs for id_, known in self._copying.known.items()}
 
+    def topics(self) -> dict[str, str]:
+        """Remote topic → topic of the source, of the copies that are being made now."""
+        return {id_.topic: self.copies[id_].source_key[0] for id_ in self._copying.known if id_ in self.copies}
+
     def copied_to(self) -> dict[CopyId, int]:
         """The source offset below which each copy is complete, as acknowledged by the target."""
         return {id_: known.end for id_, known in self._copying.known.items()}

@@ -10,6 +10,7 @@ from typing import Protocol, Self
 from ha_core.flows.sharing import SHARES, owner, shares_of
 from ha_core.model import FlowWorker
 from ha_core.store.errors import StoreError
+from ha_core.store.remote_topics import FlowTopics
 from ha_core.store.store import Store
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,12 @@ class FlowMembership(Protocol):
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         """Show the states of the flows, by flow name."""
 
+    def claim(self, topics: FlowTopics) -> None:
+        """Let gateways keep clients from writing to these topics.
+
+        :raises StoreError: ZooKeeper cannot be asked.
+        """
+
 
 class OnlyWorker:
     """The only worker: it has all shares."""
@@ -61,6 +68,9 @@ class OnlyWorker:
         return True
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
+        pass
+
+    def claim(self, topics: FlowTopics) -> None:
         pass
 
 
@@ -116,6 +126,9 @@ class SharingWorker:
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         self._update(states={name: dict(state) for name, state in states.items()})
+
+    def claim(self, topics: FlowTopics) -> None:
+        self._store.write_remote_topics(topics)
 
     def _of(self, flow: str, workers: list[FlowWorker]) -> list[str]:
         return [worker.id for worker in workers if flow in worker.flows]

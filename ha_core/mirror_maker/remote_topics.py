@@ -20,6 +20,10 @@ _CREATE_S = 60.0
 _REPLICATION = 3
 
 
+def _claim_nothing(_: Mapping[str, str]) -> None:
+    """For a part that creates no topics."""
+
+
 def _not_fenced() -> None:
     """Changes of remote topics need no fence: two workers that both make them make the same ones."""
 
@@ -28,6 +32,7 @@ def _not_fenced() -> None:
 class RemoteTopics:
     """
     :ivar leads: True if this worker creates and grows remote topics.
+    :ivar claim: called before remote topics are created, with the topic of the source of each.
     :ivar refused: remote topic → why the target refused to create or grow it.
     """
 
@@ -35,6 +40,7 @@ class RemoteTopics:
     source: Admin
     target: Admin
     leads: Callable[[], bool]
+    claim: Callable[[Mapping[str, str]], None] = _claim_nothing
     refused: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> RemotePlan:
@@ -44,6 +50,7 @@ class RemoteTopics:
         plan = remote_plan(route, source, target)
         if (plan.create or plan.grow) and self.leads():
             self.refused = {}
+            self.claim(plan.create)
             self._create(plan.create, source)
             self._grow(plan.grow)
             plan = remote_plan(route, source, self.target.list_topics())

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror_client import MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
+from ha_core.mirror_maker.claims import RemoteTopicClaims
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.continuing import EarlierGenerations
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
@@ -29,12 +31,14 @@ from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.translating import ExactMaps
+from ha_core.model import FlowId
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
 """Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
+_CLAIMS_S = 1.0
 _CONTINUING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 NOTHING = RemotePlan({}, {}, (), ())
@@ -109,8 +113,11 @@ class RunningFlow:
             )
         ensure_copy_log(target, COPIES_LOG, COPIES_LOG_PARTITIONS)
         ensure_internal_topics(flow, source, target)
-        self.key = f"{flow.name}@{ids[0]}>{ids[1]}"
+        its_id = FlowId(flow.name, *ids)
+        self.key = str(its_id)
         self._membership.join(self.key)
+        claims = RemoteTopicClaims(flow, its_id, self._membership.claim, time.monotonic)
+        claims.claim_internal()
         copier = Copier(
             flow.name,
             self._admin(flow.source),
@@ -119,7 +126,7 @@ class RunningFlow:
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
-        topics = RemoteTopics(flow, source, target, self.leads)
+        topics = RemoteTopics(flow, source, target, self.leads, claims.claim)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
         if flow.begins_at == "latest":
@@ -127,7 +134,8 @@ class RunningFlow:
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         syncs = self._syncs(copier, to_target)
         groups = self._groups(copier, to_target)
-        duties = tuple(self._duties(copier, topics, syncs, groups, to_target))
+        claiming = Duty("claims", _CLAIMS_S, lambda: claims.claim_copied(copier.topics()))
+        duties = (claiming, *self._duties(copier, topics, syncs, groups, to_target))
         self.parts = FlowParts(copier, topics, syncs, groups, duties, looked)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:

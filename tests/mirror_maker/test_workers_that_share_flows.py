@@ -6,6 +6,7 @@ import pytest
 
 from stack.harness import Stack
 from tests.kit.flows import FlowProcess, copying, count, produce, records, until, write_flows
+from tests.kit.remote_topics import key_of, state
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -33,6 +34,11 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
         wrote(1)
         until(lambda: len(copying(stack.zookeeper)) == 2 and copying(stack.zookeeper).total() == PARTITIONS, 60, both)
         assert min(copying(stack.zookeeper).values()) > 0
+        # Gateways learn which topics only the flow writes
+        flow = key_of(stack, "east->west")
+        claimed = {"east.orders": "orders", "east.checkpoints.internal": "", "mm2-copies.internal": ""}
+        with state(stack) as store:
+            assert store.remote_topics(flow) == claimed
         first.kill()
         wrote(2)
         until(lambda: all(count(west, "east.orders", one) > 200 for one in range(PARTITIONS)), 60, both)
