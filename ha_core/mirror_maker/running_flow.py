@@ -26,6 +26,7 @@ from ha_core.mirror_maker.duties import EXPECTED, Duty
 from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.groups import GroupOffsets
+from ha_core.mirror_maker.guarding import guard_remote_topics
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
@@ -39,6 +40,7 @@ _SHARES_S = 3
 """Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
 _CLAIMS_S = 1.0
+_GUARDS_S = 10.0
 _CONTINUING_S = 5.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 NOTHING = RemotePlan({}, {}, (), ())
@@ -63,8 +65,11 @@ class RunningFlow:
     :ivar trouble: why it has not started; "": it has.
     """
 
-    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership) -> None:
-        self.flow, self._clusters, self._membership = flow, clusters, membership
+    def __init__(
+        self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership, guards: bool = False
+    ) -> None:
+        """:param guards: brokers of the target refuse other writers of its remote topics, too."""
+        self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
         self.key = ""
@@ -135,7 +140,8 @@ class RunningFlow:
         syncs = self._syncs(copier, to_target)
         groups = self._groups(copier, to_target)
         claiming = Duty("claims", _CLAIMS_S, lambda: claims.claim_copied(copier.topics()))
-        duties = (claiming, *self._duties(copier, topics, syncs, groups, to_target))
+        guarding = tuple(self._guarding(copier)) if self._guards else ()
+        duties = (claiming, *guarding, *self._duties(copier, topics, syncs, groups, to_target))
         self.parts = FlowParts(copier, topics, syncs, groups, duties, looked)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:
@@ -169,6 +175,15 @@ class RunningFlow:
             yield Duty("checkpoints", flow.checkpoints_s, groups.emit)
             if flow.commit_offsets_s is not None:
                 yield Duty("group offsets", flow.commit_offsets_s, groups.commit)
+
+    def _guarding(self, copier: Copier) -> Iterator[Duty]:
+        target = self._admin(self.flow.target)
+
+        def guard() -> None:
+            if guarded := guard_remote_topics(target, copier.topics()):
+                log.info("%s: brokers refuse other writers of %s", self.flow.name, ", ".join(guarded))
+
+        yield Duty("guards", _GUARDS_S, guard)
 
     def _follow(self) -> None:
         assert self.parts is not None

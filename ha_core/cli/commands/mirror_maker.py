@@ -35,6 +35,13 @@ def run(
         list[str] | None, option("Only flows into these clusters: those that are near this process.", "--clusters")
     ] = None,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
+    guard_remote_topics: Annotated[
+        bool,
+        option(
+            "Deny everybody at the targets' brokers to write to remote topics. Needs super users.",
+            "--guard-remote-topics",
+        ),
+    ] = False,
 ) -> CommandResult:
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
@@ -60,7 +67,7 @@ def run(
         else:
             for remark in require(check_live(found, FlowClusters(found.clusters), chosen), str(file)):
                 log.warning("%s", remark.text)
-        worker = Worker(followed.read, membership, targets)
+        worker = Worker(followed.read, membership, targets, guard_remote_topics)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: worker.stop())
         worker.run()
