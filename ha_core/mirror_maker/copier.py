@@ -100,6 +100,10 @@ class Copier:
         """How far each copy is that is being copied."""
         return self._copying.known
 
+    def topics(self) -> dict[str, str]:
+        """Remote topic → topic of the source, of the copies that are being made now."""
+        return {id_.topic: self.copies[id_].source_key[0] for id_ in self._copying.known if id_ in self.copies}
+
     def taken_by_strangers(self) -> list[CopyId]:
         """Copies that another process took over, although no other worker is known of."""
         if self.retakes:

@@ -51,10 +51,10 @@ class FlowMembership(Protocol):
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         """Show the states of the flows, by flow name."""
 
-    def announce(self, written: FlowTopics) -> None:
-        """Tell gateways of remote topics before they are created, so that no client writes to them.
+    def claim(self, topics: FlowTopics) -> None:
+        """Let gateways keep clients from writing to these topics.
 
-        :raises StoreError: ZooKeeper does not take it.
+        :raises StoreError: ZooKeeper cannot be asked.
         """
 
 
@@ -81,7 +81,7 @@ class OnlyWorker:
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         pass
 
-    def announce(self, written: FlowTopics) -> None:
+    def claim(self, topics: FlowTopics) -> None:
         """Does nothing: there is no gateway without ZooKeeper."""
 
 
@@ -143,12 +143,12 @@ class SharingWorker:
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
         self._update(states={name: dict(state) for name, state in states.items()})
 
-    def announce(self, written: FlowTopics) -> None:
-        revision = self._store.write_remote_topics(written)
+    def claim(self, topics: FlowTopics) -> None:
+        revision = self._store.write_remote_topics(topics)
         deadline = time.monotonic() + _FOLLOW_S
         while behind := [one.id for one in self._store.gateways() if one.revision < revision]:
             if time.monotonic() > deadline:
-                log.warning("%s: gateways that do not follow its new topics yet: %s", written.flow.name, behind)
+                log.warning("%s: gateways that do not follow its new topics yet: %s", topics.flow.name, behind)
                 return
             time.sleep(_JOIN_PAUSE_S)
 

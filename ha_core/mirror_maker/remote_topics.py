@@ -20,6 +20,10 @@ _CREATE_S = 60.0
 _REPLICATION = 3
 
 
+def _claim_nothing(_: Mapping[str, str]) -> None:
+    """For a part that creates no topics."""
+
+
 def _not_fenced() -> None:
     """Changes of remote topics need no fence: two workers that both make them make the same ones."""
 
@@ -28,7 +32,7 @@ def _not_fenced() -> None:
 class RemoteTopics:
     """
     :ivar leads: True if this worker creates and grows remote topics.
-    :ivar announce: tells gateways of remote topics, with their names in the source.
+    :ivar claim: called before remote topics are created, with the topic of the source of each.
     :ivar refused: remote topic → why the target refused to create or grow it.
     """
 
@@ -36,8 +40,7 @@ class RemoteTopics:
     source: Admin
     target: Admin
     leads: Callable[[], bool]
-    announce: Callable[[Mapping[str, str]], None] = lambda _: None
-    announced: set[str] = field(default_factory=set)
+    claim: Callable[[Mapping[str, str]], None] = _claim_nothing
     refused: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> RemotePlan:
@@ -45,22 +48,14 @@ class RemoteTopics:
         route = self.flow.route
         source, target = self.source.list_topics(), self.target.list_topics()
         plan = remote_plan(route, source, target)
-        if self.leads():
-            self._announce(plan)
         if (plan.create or plan.grow) and self.leads():
             self.refused = {}
+            self.claim(plan.create)
             self._create(plan.create, source)
             self._grow(plan.grow)
             plan = remote_plan(route, source, self.target.list_topics())
         refused = [SkippedTopic(plan.create[remote], self._why(remote)) for remote in plan.create]
         return RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
-
-    def _announce(self, plan: RemotePlan) -> None:
-        written = {copy.remote_topic: copy.topic for copy in plan.copies} | dict(plan.create)
-        new = {remote: topic for remote, topic in written.items() if remote not in self.announced}
-        if new:
-            self.announce(new)
-            self.announced |= new.keys()
 
     def _why(self, remote: str) -> str:
         return self.refused.get(remote, f"{remote} does not exist yet in {self.flow.target}")

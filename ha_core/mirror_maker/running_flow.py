@@ -2,7 +2,8 @@
 
 import logging
 import threading
-from collections.abc import Callable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -16,6 +17,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror_client import FollowedCheckpoints, MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
+from ha_core.mirror_maker.claims import RemoteTopicClaims
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.continuing import EarlierGenerations, Handover
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, Copier
@@ -25,9 +27,10 @@ from ha_core.mirror_maker.end_to_end import EndToEnd
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.for_mirror_maker import EVERY_S, OffsetsForMirrorMaker
 from ha_core.mirror_maker.groups import GroupOffsets
+from ha_core.mirror_maker.guarding import guard_remote_topics
 from ha_core.mirror_maker.handover import offsets_producer
 from ha_core.mirror_maker.held_partitions import HeldPartitions
-from ha_core.mirror_maker.internal_topics import ensure_internal_topics, internal_topics
+from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
@@ -35,12 +38,13 @@ from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.model import FlowId
 from ha_core.plan.facts.clusters import Partition
 from ha_core.store.errors import StoreError
-from ha_core.store.remote_topics import FlowTopics
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
 """Pause between looks at this worker's shares, where the file has topics looked at only once."""
 _SYNCS_S = 1.0
+_CLAIMS_S = 1.0
+_GUARDS_S = 10.0
 _CONTINUING_S = 5.0
 _END_TO_END_S = 15.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
@@ -68,8 +72,11 @@ class RunningFlow:
     :ivar trouble: why it has not started; "": it has.
     """
 
-    def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership) -> None:
-        self.flow, self._clusters, self._membership = flow, clusters, membership
+    def __init__(
+        self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership, guards: bool = False
+    ) -> None:
+        """:param guards: brokers of the target refuse other writers of its remote topics, too."""
+        self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
         self.key = ""
@@ -123,9 +130,11 @@ class RunningFlow:
             )
         ensure_copy_log(target, COPIES_LOG, COPIES_LOG_PARTITIONS)
         ensure_internal_topics(flow, source, target)
-        id_ = FlowId(flow.name, *ids)
-        self.key = str(id_)
+        its_id = FlowId(flow.name, *ids)
+        self.key = str(its_id)
         self._membership.join(self.key)
+        claims = RemoteTopicClaims(flow, its_id, self._membership.claim, time.monotonic)
+        claims.claim_internal()
         copier = Copier(
             flow.name,
             self._admin(flow.source),
@@ -134,14 +143,7 @@ class RunningFlow:
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
-
-        def announce(topics: Mapping[str, str]) -> None:
-            if id_.target_id:  # gateways know clusters by their ids
-                self._membership.announce(FlowTopics(id_, topics, flow.sync_acls_s is not None))
-
-        own = {topic.name: "" for topic in internal_topics(flow) if not topic.in_source}
-        announce(own | {COPIES_LOG: ""})
-        topics = RemoteTopics(flow, source, target, self.leads, announce)
+        topics = RemoteTopics(flow, source, target, self.leads, claims.claim)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
         if flow.begins_at == "latest":
@@ -152,7 +154,10 @@ class RunningFlow:
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
         for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached)
-        duties = tuple(self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker))
+        claiming = Duty("claims", _CLAIMS_S, lambda: claims.claim_copied(copier.topics()))
+        guarding = tuple(self._guarding(copier)) if self._guards else ()
+        others = self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker)
+        duties = (claiming, *guarding, *others)
         self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker)
         log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
         for duty in duties:
@@ -191,6 +196,15 @@ class RunningFlow:
             yield Duty("checkpoints", flow.checkpoints_s, groups.emit)
             if flow.commit_offsets_s is not None:
                 yield Duty("group offsets", flow.commit_offsets_s, groups.commit)
+
+    def _guarding(self, copier: Copier) -> Iterator[Duty]:
+        target = self._admin(self.flow.target)
+
+        def guard() -> None:
+            if guarded := guard_remote_topics(target, copier.topics()):
+                log.info("%s: brokers refuse other writers of %s", self.flow.name, ", ".join(guarded))
+
+        yield Duty("guards", _GUARDS_S, guard)
 
     def _follow(self) -> None:
         assert self.parts is not None

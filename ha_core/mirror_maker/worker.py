@@ -4,6 +4,7 @@ import logging
 import threading
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
+from functools import partial
 
 from ha_core.flows.configuration import Configuration, FlowConfig
 from ha_core.flows.errors import FlowError
@@ -17,6 +18,7 @@ log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _REPORT_S = 5.0
 Running = RunningFlow | HeartbeatFlow
+_Start = Callable[[FlowConfig, FlowClusters, FlowMembership], Running]
 
 
 class StrangerError(FlowError):
@@ -28,11 +30,13 @@ class Worker:
     """
     :ivar read: the configuration as it is now, the same object until it changes; raises FlowError.
     :ivar targets: only flows into these clusters (`--clusters`); empty: all.
+    :ivar guards: brokers refuse other writers of remote topics (`--guard-remote-topics`).
     """
 
     read: Callable[[], Configuration]
     membership: FlowMembership
     targets: Collection[str] = ()
+    guards: bool = False
     running: dict[str, Running] = field(default_factory=dict)
     _ending: threading.Event = field(default_factory=threading.Event)
     _found: Configuration | None = None
@@ -73,15 +77,16 @@ class Worker:
         clusters = FlowClusters(found.clusters, found.name)
         for remark in (*found.remarks, *clusters.remarks):
             log.warning("%s%s", remark.place, remark.text)
-        wanted: dict[str, tuple[FlowConfig, type[Running]]] = {flow.name: (flow, RunningFlow) for flow in found.flows}
+        running_flow = partial(RunningFlow, guards=self.guards)
+        wanted: dict[str, tuple[FlowConfig, _Start]] = {flow.name: (flow, running_flow) for flow in found.flows}
         wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
         chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
         moved = self._found is not None and found.clusters != self._found.clusters
         self._found = found
         self._stop([name for name, one in self.running.items() if moved or one.flow != _flow_of(chosen.get(name))])
-        for name, (flow, kind) in chosen.items():
+        for name, (flow, start) in chosen.items():
             if name not in self.running:
-                self.running[name] = kind(flow, clusters, self.membership)
+                self.running[name] = start(flow, clusters, self.membership)
 
     def _reread(self) -> None:
         try:

@@ -4,25 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from ha_core.store.zookeeper import connect
 from stack.harness import Stack
 from tests.kit.flows import FlowProcess, copying, count, produce, records, until, write_flows
-from tests.kit.running import ZOOKEEPER_ROOT, bootstrap, create_topic
+from tests.kit.remote_topics import key_of, state
+from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
 PARTITIONS = 12
 
 stack = own_stack(scope="module", gateways=0)
-
-
-def announced(stack: Stack) -> set[str]:
-    """Remote topics of which gateways are told."""
-    store = connect(stack.zookeeper, ZOOKEEPER_ROOT, 6.0, create=False)
-    try:
-        return {topic for portion in store.load().remote_topics.values() for topic in portion.topics}
-    finally:
-        store.close()
 
 
 def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: Stack, tmp_path: Path) -> None:
@@ -43,7 +34,11 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
         wrote(1)
         until(lambda: len(copying(stack.zookeeper)) == 2 and copying(stack.zookeeper).total() == PARTITIONS, 60, both)
         assert min(copying(stack.zookeeper).values()) > 0
-        assert "east.orders" in announced(stack)
+        # Gateways learn which topics only the flow writes
+        flow = key_of(stack, "east->west")
+        claimed = {"east.orders": "orders", "east.checkpoints.internal": "", "mm2-copies.internal": ""}
+        with state(stack) as store:
+            assert store.remote_topics(flow) == claimed
         first.kill()
         wrote(2)
         until(lambda: all(count(west, "east.orders", one) > 200 for one in range(PARTITIONS)), 60, both)

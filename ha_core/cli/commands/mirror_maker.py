@@ -53,6 +53,13 @@ def run(
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
+    guard_remote_topics: Annotated[
+        bool,
+        option(
+            "Deny everybody at the targets' brokers to write to remote topics. Needs super users.",
+            "--guard-remote-topics",
+        ),
+    ] = False,
 ) -> CommandResult:
     log_to_stderr()
     more = list(words or ())
@@ -78,7 +85,7 @@ def run(
         if declared is not None:
             assert store is not None
             read = DeclaredFlows(store, declared).read
-        run_worker(opened, read, name, store, targets, metrics_port, metrics_host)
+        run_worker(opened, read, name, store, targets, metrics_port, metrics_host, guard_remote_topics)
     return CommandResult({"ended": True})
 
 
@@ -90,6 +97,7 @@ def run_worker(
     targets: Sequence[str],
     metrics_port: int | None,
     metrics_host: str,
+    guards: bool = False,
 ) -> None:
     """Runs flows until SIGTERM or SIGINT.
 
@@ -97,6 +105,7 @@ def run_worker(
     :param name: of the configuration, for errors and for `flows status`.
     :param store: None: this worker is the only one.
     :param targets: only flows into these clusters; empty: all.
+    :param guards: whether brokers are to deny everybody to write to remote topics.
     :raises FlowError: the configuration cannot be used.
     """
     found = read()
@@ -112,7 +121,7 @@ def run_worker(
         chosen = [flow for flow in found.flows if not targets or flow.target in targets]
         for remark in require(check_live(found, FlowClusters(found.clusters, name), chosen), name):
             log.warning("%s", remark.text)
-    worker = Worker(read, membership, targets)
+    worker = Worker(read, membership, targets, guards)
     if metrics_port is not None:
         server = HttpServer(metrics_host, metrics_port, FlowMetrics(worker.flows).render, tuple, "--metrics-port")
         try:

@@ -1,0 +1,58 @@
+"""Topics of the target that only this flow writes: it claims them, and gateways keep clients from writing there.
+
+A topic that the flow creates is claimed before. One that exists is claimed when this worker copies into it: until then
+it may be a topic of local producers, whom a claim would cut off.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.policies import HEARTBEATS
+from ha_core.mirror_client.copy_notes import COPIES_LOG
+from ha_core.mirror_maker.internal_topics import internal_topics
+from ha_core.model import FlowId
+from ha_core.store.remote_topics import FlowTopics
+
+RENEWED_S = 60.0
+"""Pause after which all claims of a worker are written again, in case the state was restored from a backup."""
+
+
+@dataclass
+class RemoteTopicClaims:
+    """:ivar write: stores them for gateways; a worker without ZooKeeper stores nothing."""
+
+    flow: FlowConfig
+    id: FlowId
+    write: Callable[[FlowTopics], None]
+    clock: Callable[[], float]
+    _claimed: dict[str, str] = field(default_factory=dict)
+    _written_at: float = 0.0
+
+    def claim(self, topics: Mapping[str, str]) -> None:
+        """Returns when the topics are claimed.
+
+        :param topics: remote topic → topic of the source, "" for a topic of the flow's own.
+        :raises StoreError: ZooKeeper cannot be asked: the topics must not be created yet.
+        """
+        # A cluster that tells no id is no cluster that gateways could recognise.
+        if self.id.target_id and not topics.keys() <= self._claimed.keys():
+            self._write({**self._claimed, **topics})
+
+    def claim_internal(self) -> None:
+        """Claims the flow's internal topics. Other flows write heartbeats too."""
+        own = [topic.name for topic in internal_topics(self.flow) if not topic.in_source and topic.name != HEARTBEATS]
+        self.claim(dict.fromkeys([*own, COPIES_LOG], ""))
+
+    def claim_copied(self, topics: Mapping[str, str]) -> None:
+        """Claims the topics into which this worker copies now, and now and then all anew.
+
+        :raises StoreError: ZooKeeper cannot be asked.
+        """
+        self.claim(topics)
+        if self._claimed and self.clock() - self._written_at >= RENEWED_S:
+            self._write(self._claimed)
+
+    def _write(self, topics: dict[str, str]) -> None:
+        self.write(FlowTopics(self.id, topics, readers_of_source=self.flow.sync_acls_s is not None))
+        self._claimed, self._written_at = topics, self.clock()
