@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, get_args, get_type_hints
 
 from ha_core.model.cluster import Cluster
+from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document
 from ha_core.model.group import Group
 from ha_core.model.identity import Identity, UserBindings, identify
@@ -26,6 +28,8 @@ class View:
     sequences: Mapping[str, LastSequences] = field(default_factory=dict)
     mirrors: Mapping[str, Mirror] = field(default_factory=dict)
     """By `{topic}@{target}`."""
+    direct_groups: Mapping[str, DirectGroups] = field(default_factory=dict)
+    """By pattern."""
     copy_logs: frozenset[str] = field(init=False, compare=False, repr=False)
     """Copy logs, in which copiers keep their notes. They stay in their cluster, and are not topics of users."""
 
@@ -59,6 +63,10 @@ class View:
     def concealed(self, topic: str) -> bool:
         """Whether gateways hide the topic from clients, even if clusters have it."""
         return topic in self.copy_logs or self.deleted(topic)
+
+    def direct(self, group: str) -> str | None:
+        """The pattern that names the group as a direct one; None: it commits client offsets."""
+        return next((pattern for pattern in self.direct_groups if fnmatchcase(group, pattern)), None)
 
     @property
     def masked(self) -> dict[str, str]:
