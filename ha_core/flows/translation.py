@@ -79,8 +79,8 @@ def _by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None) -> Transla
     if at + 1 < len(runs):
         # Between two runs the source has no committed record, so the group's next one begins the next run.
         return Translated(runs[at + 1].target, "exact")
-    end = run.target + run.records
-    return Translated(end, "exact" if offset == run.after else "copied-end")
+    run_end = run.target + run.records
+    return Translated(run_end, "exact" if offset == run.after else "copied-end")
 
 
 @dataclass

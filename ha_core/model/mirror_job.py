@@ -13,6 +13,9 @@ from ha_core.model.mirror import Run
 
 MAX_FINDINGS = 500
 """Per document."""
+OffsetKind = Literal["client", "translated"]
+"""Commits that a mirror brings to its target: client offsets as they are, or those of direct groups, translated by the
+copy's map."""
 _OFFSETS = frozenset({"source", "source_end"})
 
 

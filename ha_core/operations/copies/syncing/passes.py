@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MirrorSync, SyncFinding, View
+from ha_core.operations.copies.syncing.copy_maps import CopyMaps
 from ha_core.operations.copies.syncing.groups import Memory, sync_groups
 from ha_core.operations.copies.syncing.pair import MirrorPair, SyncChange, Synced
 from ha_core.operations.copies.syncing.rights import sweep
@@ -102,9 +103,10 @@ def sync_mirrors(
     syncs: list[Synced] = []
     for (source, other), some in sorted(chosen.items()):
         clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
+        memory = Memory(maps=CopyMaps(patient=False))
         for part in PARTS:
             names = [mirror.topic for mirror in some]
-            synced = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
+            synced = sync(environment.store, clusters, part, environment.now(), memory, names, dry_run)
             if not dry_run and not topics:
                 keep(environment.store, synced)
             syncs.append(synced)
