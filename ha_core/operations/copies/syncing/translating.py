@@ -83,10 +83,9 @@ def carrying(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, may
         wanted[name] = (
             translated_offsets(its, high, before, translate) if name in direct else client_offsets(its, high, before)
         )
-    for name in commits.keys() - direct.keys() - pair.homes.keys():
-        _name_difference(
-            pair, name, translated_offsets(commits[name], {}, {}, translate), commits[name], name in may_read
-        )
+    for name in sorted(commits.keys() - direct.keys() - pair.homes.keys()):
+        places = translated_offsets(commits[name], {}, {}, exactly).commits
+        _name_difference(pair, name, places, commits[name], name in may_read)
     for name, pattern in direct.items():
         if name in pair.homes:
             _name_conflict(pair, name, pattern)
