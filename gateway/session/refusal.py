@@ -88,6 +88,11 @@ class Refusal(Enum):
         {Route.COMPOSED: ErrorCode.UNSUPPORTED_VERSION, Route.NODE: ErrorCode.UNSUPPORTED_VERSION},
     )
     DENIED = "denied", "its user lacks the right", {Route.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED}
+    DIRECT = (
+        "direct_group",
+        "the group is a direct group, whose commits are no client offsets",
+        dict.fromkeys((Route.GROUP, Route.TRANSACTION), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    )
     DENIED_TRANSACTION = (
         "denied_transaction",
         "its user lacks the right to the transactional id",

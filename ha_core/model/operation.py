@@ -43,6 +43,7 @@ SingleKind = Literal[
     "reconcile",
     "throttle",
     "delete",
+    "direct-groups",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]

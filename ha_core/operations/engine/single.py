@@ -8,7 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, get_args
 
-from ha_core.model import Cluster, Document, LastSequences, LostTail, Mirror, SingleOperation, Topic, UserBindings
+from ha_core.model import (
+    Cluster,
+    DirectGroups,
+    Document,
+    LastSequences,
+    LostTail,
+    Mirror,
+    SingleOperation,
+    Topic,
+    UserBindings,
+)
 from ha_core.model.operation import SingleEvidence, SingleKind
 from ha_core.operations.engine.await_gateways import SERVED_S, name_them, serves, wait_for_all
 from ha_core.operations.engine.environment import Environment
@@ -34,6 +44,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     Mirror: lambda key: f"topic:{key.partition('@')[0]}",
     LostTail: lambda key: f"topic:{key.partition('@')[0]}",
     LastSequences: "topic:{}".format,
+    DirectGroups: "group:{}".format,
 }
 """Document changed in the revision → its lock."""
 
