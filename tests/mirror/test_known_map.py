@@ -24,7 +24,7 @@ class Copier:
     :ivar records: (source offset, target offset) of every copied record.
     """
 
-    progress: Progress = Progress(Writer(1, 0), 5, 0)
+    progress: Progress = field(default_factory=lambda: Progress(Writer(1, 0), 5, 0))
     records: list[tuple[int, int]] = field(default_factory=list)
     pages: dict[int, RunPage] = field(default_factory=dict)
     noted: Progress | None = None
