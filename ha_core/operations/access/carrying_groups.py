@@ -104,7 +104,7 @@ def _require_behind(admin: Admin, there: Place, wanted: Mapping[Partition, int])
         (topic, partition), offset = min(beyond.items())
         raise RefusedError(
             f"Group {there.group} in {there.cluster} is at {offset} of {topic}-{partition}, above "
-            f"{wanted[topic, partition]}: it has read on. Delete its offsets first if it is to read these records again."
+            f"{wanted[topic, partition]}: it has read on. Delete its offsets there if it is to read these again."
         )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from ha_core.model import View
-from ha_core.model.extent import client_place, physical_place
+from ha_core.model.extent import physical_place
 from ha_core.plan.facts.clusters import Partition
 
 Translate = Callable[[Partition, int], int | str]
@@ -46,14 +46,13 @@ def carried(view: View, here: Place, there: Place, offsets: Mapping[Partition, i
 
 
 def _place(view: View, here: Place, there: Place, key: Partition, offset: int, translate: Translate) -> int | str:
-    document = view.mapped(key[0])
     if here.direct and there.direct:
         return offset if here.cluster == there.cluster else translate(key, offset)
-    if here.direct == there.direct or document is None:
-        return offset  # client offsets are the same everywhere; without a map, they are the physical ones
-    extents = document.extents(key[1])
+    if here.direct == there.direct:
+        return offset  # client offsets are the same everywhere
     if here.direct:
-        client = client_place(extents, here.cluster, offset)
-        return f"no extent of {here.cluster} has the records at {offset}" if client is None else client
-    physical = physical_place(extents, there.cluster, offset)
+        client = view.client_place(here.cluster, key, offset)
+        return f"the topic's map has no record of {here.cluster} at {offset}" if client is None else client
+    document = view.mapped(key[0])
+    physical = offset if document is None else physical_place(document.extents(key[1]), there.cluster, offset)
     return f"{there.cluster} does not hold the records at client offset {offset}" if physical is None else physical

@@ -4,7 +4,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from ha_core.model import Usage, View
-from ha_core.model.extent import client_place
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
 
@@ -45,11 +44,5 @@ def other_numbers(view: View, cluster: str, offsets: Mapping[Partition, int]) ->
 
     A cluster that holds no extent of a partition has a copy: its mirror brings the right number.
     """
-    found: dict[Partition, tuple[int, int]] = {}
-    for (topic, partition), offset in offsets.items():
-        document = view.mapped(topic)
-        if document is not None:
-            place = client_place(document.extents(partition), cluster, offset)
-            if place is not None and place != offset:
-                found[topic, partition] = offset, place
-    return found
+    places = {key: (offset, view.client_place(cluster, key, offset)) for key, offset in offsets.items()}
+    return {key: (offset, place) for key, (offset, place) in places.items() if place is not None and place != offset}
