@@ -23,12 +23,13 @@ from ha_core.operations.copies.syncing.passes import sync, sync_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.proposal.proposal import plan
 from ha_core.store.usage import Sighting
 from tests.kafka.mirroring import caught_up, copying, wait_until
-from tests.kit.moving import linked
+from tests.kit.moving import a_move, linked, moved
 from tests.kit.stacks import operator
 from tests.kit.tools import GROUPS, tool
-from tests.operations.real_clusters import at, live_member
+from tests.operations.real_clusters import at, live_member, stored_operation, stored_topic
 
 pytestmark = pytest.mark.stack
 OFTEN = {
@@ -103,8 +104,9 @@ def committed(environment: Environment, cluster: str, group: str, topic: str) ->
     return None if found is None else found[0]
 
 
-def synced(environment: Environment, topic: str, memory: Memory) -> Synced:
-    clusters = admin_of(environment, "east"), admin_of(environment, "west")
+def synced(environment: Environment, topic: str, memory: Memory, route: tuple[str, str] = ("east", "west")) -> Synced:
+    source, target = route
+    clusters = admin_of(environment, source), admin_of(environment, target)
     return sync(environment.store, clusters, "groups", environment.now(), memory, [topic])
 
 
@@ -367,3 +369,49 @@ def test_the_place_of_a_consumer_that_read_the_copy_is_carried_back_to_the_sourc
         commit(environment, "east", group, topic, read(environment, "east", topic)[-1].offset)
         with pytest.raises(RefusedError, match="it has read on"):
             carry_group(environment, group, "west", target="east")
+
+
+def test_a_planned_switch_gives_direct_groups_their_place_and_the_way_back_is_translated_too(
+    environment: Environment,
+) -> None:
+    # Given a direct group whose commit no sync has brought over, and one that goes to the gateways after the switch
+    topic = transactional(environment)
+    group, client = f"g-{topic}", f"client-of-{topic}"
+    source = read(environment, "east", topic)
+    with named(environment, group):
+        commit(environment, "east", group, topic, source[3].offset)
+        # When the topic is switched to its copy
+        report = moved(environment, a_move(topic))
+        # Then the group goes on there with its next record
+        assert (report.result, report.error) == ("succeeded", "")
+        assert "1 direct group has its place in west" in stored_operation(environment, report.operation).result
+        wanted = [record.value for record in source[3:]]
+        assert [record.value for record in read(environment, "west", topic, group)] == wanted
+        # And another group gets its place as a client offset, which is the old cluster's number
+        carry_group(environment, group, "west", client)
+        assert committed(environment, "west", client, topic) == source[3].offset
+        extents = stored_topic(environment, topic).partitions[0]
+        assert {extent.cluster for extent in extents} == {"west"}
+        # When it goes on in west, then the reversed mirror brings its place back to east, whose offsets it had
+        west = read(environment, "west", topic)
+        commit(environment, "west", group, topic, west[5].offset)
+        synced(environment, topic, at_once(), ("west", "east"))
+        assert committed(environment, "east", group, topic) == source[5].offset
+        # And its name cannot be taken back as long as its number in west means another client offset
+        with pytest.raises(
+            RefusedError, match=f"Group {group} has committed offset {west[5].offset} of {topic}-0 in west"
+        ):
+            remove_direct_groups(environment, [group], "too early")
+        forget(environment, "west", client)
+
+
+def test_a_direct_group_cannot_move_as_a_group_of_gateway_clients(environment: Environment) -> None:
+    topic = taken_over(environment)
+    group, user = f"g-{topic}", f"user-{topic}"
+    with named(environment, group):
+        commit(environment, "east", group, topic, 12)
+        declare_past_the_check(environment, user, group)
+        asked = a_move(topic)
+        scoped = asked.model_copy(update={"scope": asked.scope.model_copy(update={"user_groups": ((user, group),)})})
+        verdicts = [verdict for verdict in plan(environment, scoped).verdicts if verdict.code == "direct-group"]
+        assert [(verdict.level, verdict.about) for verdict in verdicts] == [("error", f"group {group}")]

@@ -29,6 +29,7 @@ from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveSteps
+from ha_core.operations.move.direct_groups import carry_direct_groups
 from ha_core.operations.move.fenced_reads import FencedReads
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
 from ha_core.operations.move.settings import (
@@ -297,6 +298,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             # Before it is verified: a failure there ends the operation, and no executor would return to these.
             fence_copiers(self.environment, self.journal.operation.evidence.ended_too)
             open_ended_copies(self.journal, self.journal.operation.evidence.ended_too)
+            carry_direct_groups(self.journal)
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
@@ -314,6 +316,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
             over_holes(self.journal.operation),
+            self.journal.operation.evidence.direct_groups,
             without_copy(self.journal),
             without_settings(self.journal.operation),
             dependents.words(self.journal.operation),
