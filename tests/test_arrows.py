@@ -128,7 +128,7 @@ RULES = (
         SESSION_IMPURE,
         clock=False,
     ),
-    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache"), None),
+    Rule("ha_core/operations", (*_BELOW, "ha_core.datacache", "ha_core.flows.translation"), None),
     Rule(
         "ha_core/platform",
         (

@@ -65,7 +65,7 @@ def run(
         with (
             serving(metrics, metrics_at),
             PartitionCounts(opens) as counts,
-            Syncing(store, opens, sync_every_s) as syncing,
+            Syncing(store, opens, sync_every_s, metrics.synced) as syncing,
         ):
             settings = TaskSettings(zookeeper, root, profiles, timeout_s, session_timeout_s, "")
             sessions = partial(_session, settings, tasks, remote)

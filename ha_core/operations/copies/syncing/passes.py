@@ -51,7 +51,8 @@ def keep(store: Store, synced: Synced) -> MirrorSync:
 
 
 def as_document(synced: Synced) -> MirrorSync:
-    return MirrorSync.of(synced.source, synced.target, synced.part, synced.at, synced.looked_at, synced.findings)
+    part = synced.part, synced.at, synced.looked_at
+    return MirrorSync.of(synced.source, synced.target, *part, synced.findings, synced.kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +80,7 @@ class MirrorsSynced:
                     "to": part.target,
                     "part": part.part,
                     "looked_at": part.looked_at,
+                    "kinds": dict(part.kinds),
                     "changes": [
                         {"what": change.what, "about": change.about, "text": change.text} for change in part.changes
                     ],

@@ -29,7 +29,7 @@ Seen = Mapping[str, Mapping[Partition, int]]
 
 @dataclass(frozen=True)
 class Carrying:
-    """What a pass brings over, and the checkpoints that it begins with.
+    """The commits that a pass brings over, and the checkpoints that it begins with.
 
     :ivar wanted: group → its commits in the target.
     :ivar direct: group → the pattern that names it.
