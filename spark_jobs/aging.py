@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -12,11 +12,13 @@ from pydantic import TypeAdapter
 from pyspark.sql import DataFrame, functions
 
 from ha_core.model import Extent, Topic
+from ha_core.model.extent import client_place
 from ha_core.plan.migration.aging import Block, CommittedOffset, blocks, closed_extents, log_of
 from spark_jobs import broker_queries
 from spark_jobs.broker_queries import TopicAsked
 from spark_jobs.folder import Folder
 from spark_jobs.history import COMMITS, ENDS, LOOKS, FactHistory
+from spark_jobs.patterns import matching
 from spark_jobs.questions import Questions, by_partition, errors, groups_listed
 from spark_jobs.report import MAX_ROWS, JobOutcome, table
 from spark_jobs.rows import frame_of, with_columns
@@ -78,10 +80,12 @@ class AgingEvidence(NamedTuple):
     producers_unknown: bool | None
     """True if its leader does not report its producers."""
     groups: list[str] | None
-    """Groups with commits below the end; the next three lists belong to it."""
+    """Groups with commits below the end, and direct groups; the next four lists belong to it."""
     coordinators: list[str] | None
     offsets: list[int] | None
+    """Client offsets; those of direct groups are physical offsets of the coordinator's cluster."""
     lives: list[bool] | None
+    directs: list[bool] | None
 
 
 class AgingResult(NamedTuple):
@@ -129,26 +133,42 @@ def judge(against: Callable[..., tuple[Block, ...]], now_ms: int, row: AgingEvid
     config = json.loads(row.config or "{}")
     written_ms = row.newest_record_ms or 0
     log = log_of(row.partition, row.partitions, ends, config, looks, written_ms, now_ms, row.crossed_ms)
-    parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or ())
-    commits = [CommittedOffset(*one) for one in zip(*parts, strict=True)]
+    parts = (row.groups or (), row.coordinators or (), row.offsets or (), row.lives or (), row.directs or ())
+    several = (_committed(extents, *one) for one in zip(*parts, strict=True))
+    commits = [one for one in several if one is not None and extent.end is not None and one.offset < extent.end]
     found = against(extents, extent, log, commits, now_ms)
     reasons: list[str] = list(dict.fromkeys(block.reason for block in found))
     return AgingResult(not found, reasons, "; ".join(block.text for block in found), len(commits))
 
 
-def commits_below(ends: DataFrame, commits: DataFrame, homes: DataFrame) -> DataFrame:
+def _committed(
+    extents: Sequence[Extent], group: str, coordinator: str, offset: int, live: bool, direct: bool
+) -> CommittedOffset | None:
+    place = client_place(extents, coordinator, offset) if direct else offset
+    return None if place is None else CommittedOffset(group, coordinator, place, live)
+
+
+def commits_below(
+    ends: DataFrame, commits: DataFrame, homes: DataFrame, direct_groups: Collection[str] = ()
+) -> DataFrame:
     """The commits below the end of each closed extent, as lists; a join in place of `counts` of
-    `ha_core.plan.migration.aging`."""
+    `ha_core.plan.migration.aging`.
+
+    :param direct_groups: patterns. The commits of such groups come all, because their offsets are others.
+    """
+    direct = matching("group", direct_groups) if direct_groups else functions.lit(False)
     counting = (
         commits.where("offset is not null")
-        .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live")
+        .withColumn("direct", direct)
+        .selectExpr("group", "cluster as coordinator", "topic", "partition", "offset", "live", "direct")
         .join(homes, "group", "left")
         .where("live or homes is null or array_contains(homes, coordinator)")
     )
     lists = {"groups": "group", "coordinators": "coordinator", "offsets": "offset", "lives": "live"}
+    lists |= {"directs": "direct"}
     return (
         ends.join(counting, _PARTITION)
-        .where("offset < end")
+        .where("direct or offset < end")
         .groupBy(*_PARTITION, "end")
         .agg(*(functions.collect_list(column).alias(name) for name, column in lists.items()))
     )
@@ -196,8 +216,10 @@ def pipeline(
     now_ms: int,
     crossed: Mapping[tuple[str, str], int] | None = None,
     copies: Collection[str] = (),
+    direct_groups: Collection[str] = (),
 ) -> DataFrame:
-    """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `extents_to_judge`."""
+    """The verdicts on all closed extents of `maps`, which are `candidates`. `copies` as in `extents_to_judge`,
+    `direct_groups` as in `commits_below`."""
     spark = ask.spark
     masked = {name: cluster.masked.reason for name, cluster in ask.reach.clusters.items() if cluster.masked is not None}
     closed_frame = frame_of(spark, ClosedExtent, extents_to_judge(maps.values(), crossed or {}, copies))
@@ -220,7 +242,7 @@ def pipeline(
         functions.collect_list("read_at_ms").alias("looked_ms"), functions.collect_list("end").alias("ends")
     )
     frame = frame_of(spark, Homes, (Homes(group, sorted(found)) for group, found in homes.items()))
-    below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, frame)
+    below = commits_below(closed_frame.select(*_PARTITION, "end").distinct(), commits, frame, direct_groups)
     rows = evidence(closed_frame, topics, producers, earlier, below)
     against = partial(blocks, unasked=unasked, masked=masked, last_seen=last_seen)
     return with_columns(rows, partial(judge, against, now_ms), AgingEvidence, AgingResult).select(*_COLUMNS)

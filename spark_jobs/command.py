@@ -167,7 +167,9 @@ def _run(options: argparse.Namespace) -> JobOutcome:
         from spark_jobs import aging
 
         copies = frozenset(mirror.key for mirror in given.mirrors)
-        judged = aging.pipeline(ask, given.topics, given.homes, history, now_ms, given.crossed, copies)
+        judged = aging.pipeline(
+            ask, given.topics, given.homes, history, now_ms, given.crossed, copies, given.direct_groups
+        )
         return aging.report(judged, Folder(options.output), now_ms, given.put_off)
 
 

@@ -1,7 +1,8 @@
 """Inputs of a job: clusters and credentials, topic maps and their locks, and the home clusters of groups.
 
 They come from ZooKeeper, or from a JSON file with the documents as they are stored: `{"clusters": [Cluster…],
-"topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "mirrors": [Mirror…], "homes": {group: [cluster…]}}`.
+"topics": [Topic…], "locks": [Lock…], "operations": [Operation…], "mirrors": [Mirror…], "homes": {group: [cluster…]},
+"direct_groups": [pattern…]}`.
 """
 
 from collections.abc import Collection, Mapping
@@ -39,6 +40,8 @@ class Inputs(NamedTuple):
     crossed: Mapping[tuple[str, str], int]
     """(cluster, topic) → end of its last crossing out of the cluster, in milliseconds since 1970."""
     mirrors: tuple[Mirror, ...] = ()
+    direct_groups: frozenset[str] = frozenset()
+    """Patterns of groups whose commits are physical offsets."""
 
 
 def from_zookeeper(hosts: str, root: str) -> Inputs:
@@ -58,7 +61,8 @@ def from_zookeeper(hosts: str, root: str) -> Inputs:
         raise InputError(f"{hosts}{root}: no cluster is registered. Add one with `switchyard clusters add`.")
     judged = candidates(view.topics.values(), locked_topics(locks))
     homes, mirrors = group_homes(view, usage.values()), tuple(view.mirrors.values())
-    return Inputs(view.clusters, load_profiles(), *judged, homes, crossed(operations), mirrors)
+    direct = frozenset(view.direct_groups)
+    return Inputs(view.clusters, load_profiles(), *judged, homes, crossed(operations), mirrors, direct)
 
 
 class _InputsDocument(BaseModel):
@@ -68,6 +72,7 @@ class _InputsDocument(BaseModel):
     operations: list[Annotated[AnyKind, Field(discriminator="kind")]] = []
     mirrors: tuple[Mirror, ...] = ()
     homes: dict[str, frozenset[str]] = {}
+    direct_groups: frozenset[str] = frozenset()
 
 
 def from_file(path: Path) -> Inputs:
@@ -84,7 +89,8 @@ def from_file(path: Path) -> Inputs:
             what = f"{'.'.join(map(str, first['loc']))} {first['msg']}".lstrip()
         raise InputError(f'{path}: {what}. Write {{"clusters": [{{"name": …, "bootstrap": …}}]}}.') from None
     clusters = {cluster.name: cluster for cluster in found.clusters}
-    return Inputs(clusters, load_profiles(), *judged, found.homes, ended_ms, found.mirrors)
+    direct = found.direct_groups
+    return Inputs(clusters, load_profiles(), *judged, found.homes, ended_ms, found.mirrors, direct)
 
 
 def mirrors_of(given: Inputs, topics: Collection[str], target: str) -> list[Mirror]:

@@ -7,17 +7,17 @@ from producers' clocks.
 
 import json
 from collections.abc import Iterator, Sequence
-from fnmatch import translate
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, functions
+from pyspark.sql import DataFrame, functions
 
 from spark_jobs.broker_queries import TopicAsked, read_topics
 from spark_jobs.cuts import Demand, SuggestedCut, Windows, rank, suggest
 from spark_jobs.folder import Folder
 from spark_jobs.history import ENDS, FactHistory
+from spark_jobs.patterns import matching
 from spark_jobs.questions import Questions, by_partition, errors, topics_listed
 from spark_jobs.report import MAX_ROWS, JobOutcome, ago, table
 from spark_jobs.rows import frame_of, with_columns
@@ -33,11 +33,6 @@ _SUMS = {
     "newest_record_age_s": "round(min(read_at_ms - newest_record_ms) / 1000, 1)",
 }
 """Column of each cluster's summary → its SQL."""
-
-
-def chosen(topics: Sequence[str]) -> Column:
-    """True if a row is about one of `topics`, which are names or patterns (`orders-*`); without any, always."""
-    return functions.col("topic").rlike("|".join(f"^{translate(topic)}" for topic in topics))
 
 
 class Measured(NamedTuple):
@@ -83,7 +78,7 @@ def read_ends(ask: Questions, topics: Sequence[str], timestamps: bool) -> tuple[
         requests, listed = frame_of(ask.spark, TopicAsked, rows), []
     else:
         listed = [ask.list_clusters()]
-        requests = topics_listed(*listed).where(chosen(topics))
+        requests = topics_listed(*listed).where(matching("topic", topics))
     read = ask(read_topics, requests, timestamps=timestamps)
     refused = errors(*listed, read.where("exists is null"))
     troubles: dict[str, str] = dict(refused.groupBy("cluster").agg(functions.first("error")).collect())
@@ -115,7 +110,7 @@ def pipeline(
 ) -> tuple[DataFrame, dict[str, str]]:
     """A suggestion for each partition; and cluster → error if it could not be asked."""
     fresh, troubles = read_ends(ask, topics, timestamps)
-    wanted = chosen(topics)
+    wanted = matching("topic", topics)
     recorded = history.read(ask.spark, ENDS, int(now_ms - window_s * 1000)).where(wanted)
     last = history.last(ask.spark, ENDS).where(wanted)
     rows = measured(fresh, last, recorded, sorted(troubles), demand.chance)

@@ -98,6 +98,11 @@ class Refusal(Enum):
         "only its flow writes the topic",
         {Destination.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED},
     )
+    DIRECT = (
+        "direct_group",
+        "the group is a direct group, whose commits are no client offsets",
+        dict.fromkeys((Destination.GROUP, Destination.TRANSACTION), ErrorCode.GROUP_AUTHORIZATION_FAILED),
+    )
     DENIED_TRANSACTION = (
         "denied_transaction",
         "its user lacks the right to the transactional id",

@@ -252,6 +252,8 @@ class Routes:
                     refusal = Refusal.NO_LEADER
             fence = group.fence.operation if group is not None and group.fence is not None else None
             refusal = Refusal.FENCE if fence else refusal
+            if self.snapshot.view.direct(group_name) is not None:
+                refusal = Refusal.DIRECT
             route = GroupRoute(coordinator, refusal, fence, aliases)
             self._room.keep(self._groups, name, name, route)
         return route

@@ -203,7 +203,8 @@ class Transactional(RequestHandler):
     @handles(ApiKey.ADD_OFFSETS_TO_TXN)
     def add_offsets(self) -> Refusal | None:
         """Adds a group's offsets to a transaction."""
-        refusal = self._not_ours(self.routes.transactions())
+        direct = self.context.snapshot.view.direct(self.message["group_id"]) is not None
+        refusal = self._not_ours(Refusal.DIRECT if direct else self.routes.transactions())
         if refusal is None:
             self.context.shared.written.begins(self.shown)
             self._pass()

@@ -22,12 +22,12 @@ class Translated(NamedTuple):
     """
     :ivar offset: in the target.
     :ivar precision: `exact`: the group gets each record once; `first-copied`: the copy begins above its offset;
-        `copied-end`: the records at its offset are not copied yet, and those that come until then are read again;
-        `sampled`: up to the next sync records come twice.
+        `first-kept`: the copy has deleted the records at its offset; `copied-end`: the records at its offset are not
+        copied yet, and those that come until then are read again; `sampled`: up to the next sync records come twice.
     """
 
     offset: int
-    precision: Literal["exact", "first-copied", "copied-end", "sampled"]
+    precision: Literal["exact", "first-copied", "first-kept", "copied-end", "sampled"]
 
 
 class Untranslated(NamedTuple):
@@ -39,16 +39,39 @@ class Untranslated(NamedTuple):
 Translation = Translated | Untranslated
 
 
-def by_runs(runs: Sequence[Run], offset: int) -> Translation:
+class CopiedEnd(NamedTuple):
+    """Where copying goes on.
+
+    :ivar source: all committed records of the source below it are copied.
+    :ivar target: the next copied record lies there or above: a takeover's marker may be there first.
+    """
+
+    source: int
+    target: int
+
+
+def by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None = None, log_start: int = 0) -> Translation:
     """Translate by the exact map.
 
     :param runs: all runs of the copy from its first record on, ascending.
     :param offset: next offset that the group reads in the source.
+    :param end: None: not known beyond the last run.
+    :param log_start: of the copy. A group that goes on below it is reset by its `auto.offset.reset`, which may skip
+        all of the log.
     """
-    if not runs:
+    found = _by_runs(runs, offset, end)
+    if isinstance(found, Translated) and found.offset < log_start:
+        return Translated(log_start, "first-kept")
+    return found
+
+
+def _by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None) -> Translation:
+    if not runs and end is None:
         return Untranslated("nothing is copied yet")
-    if offset < runs[0].source:
+    if runs and offset < runs[0].source:
         return Translated(runs[0].target, "first-copied")
+    if end is not None and (not runs or offset >= runs[-1].after):
+        return Translated(end.target, "exact" if offset <= end.source else "copied-end")
     at = bisect_right(runs, offset, key=lambda run: run.source) - 1
     run = runs[at]
     if offset < run.after:
@@ -56,8 +79,8 @@ def by_runs(runs: Sequence[Run], offset: int) -> Translation:
     if at + 1 < len(runs):
         # Between two runs the source has no committed record, so the group's next one begins the next run.
         return Translated(runs[at + 1].target, "exact")
-    end = run.target + run.records
-    return Translated(end, "exact" if offset == run.after else "copied-end")
+    run_end = run.target + run.records
+    return Translated(run_end, "exact" if offset == run.after else "copied-end")
 
 
 @dataclass

@@ -113,6 +113,16 @@ class TakenOver(NamedTuple):
         return () if self.progress is None else (*self.older, *self.progress.runs)
 
 
+class FollowedLog(NamedTuple):
+    """
+    :ivar end: where the next call goes on.
+    :ivar records: key and value of each note, not decoded. Raises `KafkaAdminError`s while it is consumed.
+    """
+
+    end: int
+    records: Iterator[tuple[bytes, bytes]]
+
+
 class TakenOverError(KafkaAdminError):
     """Another copier has taken the partition over: this one stops, without a fault."""
 
@@ -202,23 +212,22 @@ class Takeover(Offsets):
         :param since: offsets of the log below which notes no longer matter; 0: unknown. If no progress is found above,
             the log is read from its start.
         """
-        asking = self.asking(timeout_s)
         found = {copy: Notes(copy, whole_map) for copy in since}
-        end = _log_end(asking, log)
         start = min(since.values(), default=0)
-        for data in _read(asking, log, start if start < end else 0, end):
-            for batch in batches(data, 0, len(data)):
-                if batch.attributes & CONTROL:
-                    continue
-                for record in read_records(data, batch):
-                    key, value, _ = fields(record.rest)
-                    if key is None or value is None:
-                        continue
-                    notes = found.get(copy_of(key))
-                    if notes is not None:
-                        notes.add(key, value)
+        for key, value in self.notes_from(log, start, timeout_s).records:
+            if (notes := found.get(copy_of(key))) is not None:
+                notes.add(key, value)
         without = {copy: 0 for copy, notes in found.items() if notes.progress is None and since[copy]}
         return found | self.read_notes(log, without, whole_map, timeout_s) if without else found
+
+    def notes_from(self, log: Partition, start: int, timeout_s: float = _LOG_TIMEOUT_S) -> FollowedLog:
+        """The notes of a partition of the copy log from an offset up to its current end.
+
+        :param start: 0, or the end of an earlier call. Above the current end, the log is read from its start.
+        """
+        asking = self.asking(timeout_s)
+        end = _log_end(asking, log)
+        return FollowedLog(end, _raw_notes(asking, log, start if start < end else 0, end) if start != end else iter(()))
 
     def settle(self, fenced: Fenced, notes: Notes, timeout_s: float | None = None) -> TakenOver:
         """How far the copy is.
@@ -380,6 +389,17 @@ def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[byte
             at, kept = batch.last_offset + 1, batch.end
         if kept:
             yield data[:kept]
+
+
+def _raw_notes(asking: Asking, log: Partition, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
+    for data in _read(asking, log, start, end):
+        for batch in batches(data, 0, len(data)):
+            if batch.attributes & CONTROL:
+                continue
+            for record in read_records(data, batch):
+                key, value, _ = fields(record.rest)
+                if key is not None and value is not None:
+                    yield key, value
 
 
 def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, bytes]:

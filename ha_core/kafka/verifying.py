@@ -26,7 +26,7 @@ from ha_core.mirror.key_states import NEITHER, Compacted, KeyShare, Unmatched
 from ha_core.mirror.notes import CopyId, Notes, log_partition
 from ha_core.mirror.partition_diff import Compared, LogPart, Piece, Range, RecordDifference, Walk, never
 from ha_core.mirror.reversing import copied_below
-from ha_core.model import Mirror, MirrorShare
+from ha_core.model import LostTail, Mirror, MirrorShare
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.errors import RemoteProtocolError
@@ -101,7 +101,7 @@ class MirrorEnd(NamedTuple):
     """First offset of the copy as the writer."""
 
 
-def copies_of(mirror: Mirror | MirrorShare, partitions: int | Iterable[int]) -> list[CopyPartition]:
+def copies_of(mirror: Mirror | MirrorShare | LostTail, partitions: int | Iterable[int]) -> list[CopyPartition]:
     """The copies of a mirrored topic's partitions.
 
     :param partitions: their number, or those that are meant.

@@ -133,7 +133,7 @@ class Notes:
 
     def add(self, key: bytes, value: bytes) -> None:
         """Takes a record of the copy log with the copy's key. :raises CopyDamagedError: it cannot be read."""
-        if not self.whole_map and _PAGE_IN_KEY in key:
+        if not self.whole_map and is_page(key):
             return
         _, note = decode(key, value)
         match note:
@@ -160,6 +160,16 @@ class Notes:
 
 
 _PAGE_IN_KEY = f',"{_PAGE}'.encode()
+
+
+def is_page(key: bytes) -> bool:
+    """Whether the note with this key is a page of runs."""
+    return _PAGE_IN_KEY in key
+
+
+def is_intent(key: bytes) -> bool:
+    """Whether the note with this key is an intent: its slot is a number. Nearly all notes are."""
+    return not key.endswith(b'"]')
 
 
 def copy_of(key: bytes) -> CopyId:

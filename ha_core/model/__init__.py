@@ -1,7 +1,9 @@
 """Frozen types of the state. Standard library and pydantic only; no clocks, no I/O."""
 
 from ha_core.model.brought_rights import BroughtRights
+from ha_core.model.checkpoints import GroupCheckpoints
 from ha_core.model.cluster import Cluster, Mask
+from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document, UnreadableDocumentError
 from ha_core.model.extent import Extent
 from ha_core.model.flow_declaration import FlowDeclaration

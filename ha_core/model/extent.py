@@ -192,6 +192,24 @@ def open_extent(extents: Sequence[Extent]) -> Extent:
     return extents[-1]
 
 
+def client_place(extents: Sequence[Extent], cluster: str, physical: int) -> int | None:
+    """The client offset at which a reader goes on that reads `cluster` past the gateways and is at `physical` there;
+    None: no extent of the cluster has a record at or above it."""
+    for extent in extents:
+        end = extent.physical_end
+        if extent.cluster == cluster and (end is None or physical < end):
+            return extent.to_client(max(physical, extent.base))
+    return None
+
+
+def physical_place(extents: Sequence[Extent], cluster: str, offset: int) -> int | None:
+    """The inverse of `client_place`; None: another cluster holds the reader's next records, or may still get them."""
+    place = locate(extents, offset)
+    if place.extent.cluster != cluster:
+        return None
+    return place.physical if isinstance(place, Location) else place.extent.base
+
+
 def identity(cluster: str) -> Extents:
     """The extents of a partition that never left `cluster`."""
     return (Extent(cluster=cluster, start=0, end=None, base=0, writer_epoch=0),)

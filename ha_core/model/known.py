@@ -42,7 +42,8 @@ class KnownTopic(_Known):
 
 
 class KnownGroup(_Known):
-    """`/known_groups/{cluster}:{name}`: a group's committed offsets, as client offsets."""
+    """`/known_groups/{cluster}:{name}`: a group's committed offsets: client offsets, or for a direct group
+    those of the cluster."""
 
     FOLDER = "/known_groups"
 

@@ -3,7 +3,7 @@
 None is part of the state that gateways follow, and all can be deleted while the job does not run.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -13,6 +13,9 @@ from ha_core.model.mirror import Run
 
 MAX_FINDINGS = 500
 """Per document."""
+OffsetKind = Literal["client", "translated"]
+"""Commits that a mirror brings to its target: client offsets as they are, or those of direct groups, translated by the
+copy's map."""
 _OFFSETS = frozenset({"source", "source_end"})
 
 
@@ -225,6 +228,8 @@ class MirrorSync(Document):
     """UTC, ISO 8601: start of the sync. Unchanged findings are written again only after some seconds."""
     looked_at: int = 0
     """Number of topics, or groups, compared."""
+    kinds: dict[OffsetKind, int] = {}
+    """Part `groups`: number of groups, by the kind of offsets that the target gets of them."""
     findings: tuple[SyncFinding, ...] = ()
     """Bounded: those that an operator has to act on come first."""
     left_out: int = 0
@@ -239,6 +244,7 @@ class MirrorSync(Document):
         at: str,
         looked_at: int,
         findings: tuple[SyncFinding, ...],
+        kinds: Mapping[OffsetKind, int] | None = None,
     ) -> Self:
         shown = sorted(findings, key=lambda finding: (not finding.stop, finding.about, finding.what))[:MAX_FINDINGS]
         return cls(
@@ -248,6 +254,7 @@ class MirrorSync(Document):
             part=part,
             at=at,
             looked_at=looked_at,
+            kinds=dict(kinds or {}),
             findings=tuple(shown),
             left_out=len(findings) - len(shown),
         )

@@ -48,6 +48,7 @@ SingleKind = Literal[
     "declare-flows",
     "withdraw-flows",
     "move-group",
+    "direct-groups",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
@@ -243,6 +244,8 @@ class MoveEvidence(Evidence):
     ended: dict[str, Mirror] = {}
     """Mirrors of these topics that a planned cut has ended, as they were."""
     groups: DependentGroups | None = None
+    direct_groups: str = ""
+    """The places that direct groups have got in the target, for people; empty: there were none."""
 
     @property
     def went_to_copies(self) -> tuple[str, ...]:

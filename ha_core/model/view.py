@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from typing import Any, get_args, get_type_hints
 
 from ha_core.model.cluster import Cluster
+from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document
+from ha_core.model.extent import client_place
 from ha_core.model.group import Group
 from ha_core.model.identity import Identity, UserBindings, identify
 from ha_core.model.mirror import COPY_LOG, Mirror
@@ -29,6 +32,8 @@ class View:
     """By `{topic}@{target}`."""
     remote_topics: Mapping[str, RemoteTopicPortion] = field(default_factory=dict)
     """By `{flow}@{source id}>{target id}:{portion}`."""
+    direct_groups: Mapping[str, DirectGroups] = field(default_factory=dict)
+    """By pattern."""
     copy_logs: frozenset[str] = field(init=False, compare=False, repr=False)
     """Copy logs, in which copiers keep their notes. They stay in their cluster, and are not topics of users."""
 
@@ -62,6 +67,19 @@ class View:
     def concealed(self, topic: str) -> bool:
         """Whether gateways hide the topic from clients, even if clusters have it."""
         return topic in self.copy_logs or self.deleted(topic)
+
+    def direct(self, group: str) -> str | None:
+        """The pattern that names the group as a direct one; None: it commits client offsets."""
+        return next((pattern for pattern in self.direct_groups if fnmatchcase(group, pattern)), None)
+
+    def client_place(self, cluster: str, key: tuple[str, int], physical: int) -> int | None:
+        """The client offset of a direct group's commit of a partition in a cluster. None: no record that it would read
+        next is in the topic's map: the cluster has a copy, or has served its part."""
+        topic, partition = key
+        document = self.mapped(topic)
+        if document is None:
+            return None if f"{topic}@{cluster}" in self.mirrors else physical
+        return client_place(document.extents(partition), cluster, physical)
 
     @property
     def masked(self) -> dict[str, str]:

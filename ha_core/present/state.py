@@ -252,6 +252,8 @@ def topics_page(overview: Overview) -> Page:
 def group_page(lag: GroupLag) -> Page:
     where = "; ".join(f"coordinated in {cluster}: {state}" for cluster, state in lag.coordinators.items())
     yield f"group {lag.group}, {where or 'coordinated nowhere that answers'}"
+    if lag.offsets == "physical":
+        yield "a direct group, which reads past the gateways: its offsets are those of the cluster that has the commit"
     rows = [
         (
             p.topic,
@@ -260,7 +262,7 @@ def group_page(lag: GroupLag) -> Page:
             number(p.end),
             number(p.lag_records),
             p.next,
-            p.coordinator,
+            f"{p.coordinator} (standby)" if p.standby else p.coordinator,
             _as_of(p.age_s),
         )
         for p in lag.partitions
@@ -284,13 +286,14 @@ def groups_page(lags: Sequence[GroupLag], unasked: Mapping[str, str]) -> Page:
             lag.group,
             "; ".join(f"{cluster}: {state}" for cluster, state in lag.coordinators.items()),
             listed(sorted({p.topic for p in lag.partitions})),
-            len(lag.partitions),
+            sum(not p.standby for p in lag.partitions),
+            lag.offsets,
             number(lag.lag_records),
             _as_of(lag.age_s),
         )
         for lag in lags
     ]
-    columns = ("group", "coordinated in", "topics", "partitions", "lag records", "as of")
+    columns = ("group", "coordinated in", "topics", "partitions", "offsets", "lag records", "as of")
     yield Table(columns, rows, max_rows=MAX_ROWS) if rows else "no cluster that answers has a group"
     yield from _cannot_be_asked(unasked, ", its groups are as last seen")
 

@@ -12,6 +12,7 @@ from ha_core.model import (
     Document,
     FlowDeclaration,
     FlowWorker,
+    GroupCheckpoints,
     LostTail,
     Mirror,
     MirrorCopies,
@@ -22,10 +23,25 @@ from ha_core.model import (
     PatternLook,
     UnreadableDocumentError,
 )
+from ha_core.model.checkpoints import checkpoint_key
+from ha_core.model.portions import portions
 from ha_core.store import documents, paths
 from ha_core.store.documents import demanded, nodes_of, readable
 from ha_core.store.errors import ConflictError
-from ha_core.store.tree import Create, OnTree, PreconditionError, Put, Tree, existing, once, placed, remove
+from ha_core.store.known import BATCH_BYTES, BATCH_NODES
+from ha_core.store.tree import (
+    Create,
+    OnTree,
+    Op,
+    PreconditionError,
+    Put,
+    Remove,
+    Tree,
+    existing,
+    once,
+    placed,
+    remove,
+)
 
 log = logging.getLogger(__name__)
 
@@ -134,6 +150,44 @@ class Mirroring(OnTree):
             self._tree.write([placed(path, data, self._tree.get(path))])
 
         once(self._tree, what, write)
+
+    def checkpoints(self, source: str, target: str) -> dict[str, GroupCheckpoints]:
+        """Checkpoints of the direct groups of a pair of clusters, by group; unreadable ones are left out."""
+        prefix = f"{GroupCheckpoints.FOLDER}/{paths.encode(checkpoint_key(source, target))}"
+        wanted = [path for path in nodes_of(self._tree, GroupCheckpoints.FOLDER) if path.startswith(prefix)]
+        return {one.group: one for one in readable(self._tree, GroupCheckpoints, wanted)}
+
+    def keep_checkpoints(self, changed: Collection[GroupCheckpoints], gone: Collection[GroupCheckpoints] = ()) -> None:
+        """Replace these, and remove those that are gone, whichever process wrote them last."""
+        wanted: dict[str, bytes | None] = dict.fromkeys(paths.path_of(GroupCheckpoints, one.key) for one in gone)
+        wanted |= {paths.path_of(GroupCheckpoints, one.key): documents.to_bytes(one) for one in changed}
+        for batch in portions(wanted.items(), BATCH_BYTES, lambda node: len(node[1] or b""), BATCH_NODES):
+            once(self._tree, "checkpoints of groups", partial(self._replace_nodes, dict(batch)))
+
+    def forget_ended_checkpoints(self, pairs: Collection[tuple[str, str]]) -> None:
+        """Remove the checkpoints of all pairs of clusters but these, which have mirrors."""
+        kept = {paths.encode(checkpoint_key(*pair)) for pair in pairs}
+        folder = f"{GroupCheckpoints.FOLDER}/"
+        ended = {
+            path: None
+            for path in nodes_of(self._tree, GroupCheckpoints.FOLDER)
+            if not any(path.removeprefix(folder).startswith(prefix) for prefix in kept)
+        }
+        for batch in portions(ended.items(), BATCH_BYTES, lambda node: len(node[0]), BATCH_NODES):
+            once(self._tree, "checkpoints of ended mirrors", partial(self._replace_nodes, dict(batch)))
+
+    def _replace_nodes(self, wanted: Mapping[str, bytes | None]) -> None:
+        """:param wanted: path → data; None: no node."""
+        order = sorted(wanted)
+        ops: list[Op] = []
+        for path, node in zip(order, self._tree.get_many(order), strict=True):
+            data = wanted[path]
+            if data is not None and (node is None or node.data != data):
+                ops.append(placed(path, data, node))
+            elif data is None and node is not None:
+                ops.append(Remove(path, node.version))
+        if ops:
+            self._tree.write(ops)
 
     def mirror_slots(self) -> dict[int, int]:
         """slot → version of its document, whatever its content."""

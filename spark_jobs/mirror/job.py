@@ -69,7 +69,7 @@ def run(
         with (
             serving(metrics, metrics_at),
             PartitionCounts(opens) as counts,
-            Syncing(store, opens, sync_every_s) as syncing,
+            Syncing(store, opens, sync_every_s, metrics.synced) as syncing,
             opened(zookeeper, root, session_timeout_s, profiles, f"mirror job on {socket.gethostname()}") as linking,
             PatternLinks(linking, patterns_every_s) as patterns,
         ):

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from ha_core.metrics.http import Families, render
-from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
+from ha_core.model import Mirror, MirrorReport, MirrorSync, PairWork, PartitionReport
 from ha_core.plan.mirror.total import MirrorTotal
 
 MOST_PARTITIONS = 5_000
@@ -56,6 +56,8 @@ class MirrorMetrics:
         self._known: dict[str, _Counted] = {}
         """Id of a task's count → the part already added."""
         self._sums: dict[Pair, _Counted] = {}
+        self._syncs: dict[Pair, MirrorSync] = {}
+        """The last sync of groups' offsets."""
 
     def leave(self) -> None:
         """This driver does not lead any more."""
@@ -84,6 +86,10 @@ class MirrorMetrics:
             left_out,
         )
 
+    def synced(self, sync: MirrorSync) -> None:
+        """Takes the result of a sync of groups."""
+        self._syncs = {**self._syncs, (sync.source, sync.target): sync}
+
     def render(self) -> bytes:
         return render(self)
 
@@ -98,7 +104,16 @@ class MirrorMetrics:
         yield from _totals({pair: MirrorTotal.of(its) for pair, its in by_pair.items()})
         text = "Copied partitions for which no report has room."
         yield _gauge("unreported_partitions", text, seen.left_out)
+        yield from _groups({pair: sync for pair, sync in self._syncs.items() if pair in by_pair})
         yield from _lags(seen.partitions)
+
+
+def _groups(syncs: Mapping[Pair, MirrorSync]) -> Iterable[Metric]:
+    kinds = {(*pair, kind): count for pair, sync in syncs.items() for kind, count in sync.kinds.items()}
+    text = "Groups with commits on mirrored topics, by the offsets that the target gets of them."
+    yield _gauge("groups", text, kinds, *_PAIR, "offsets")
+    waiting = {pair: sum(finding.stop for finding in sync.findings) for pair, sync in syncs.items()}
+    yield _gauge("groups_stopped", "Differences of groups' offsets that an operator has to act on.", waiting, *_PAIR)
 
 
 def _counters(sums: Mapping[Pair, _Counted]) -> Iterable[Metric]:

@@ -120,7 +120,7 @@ class CopyPair:
         for id_, coverage in () if copying is None else copying.known.items():
             mirror = self._mirrors.get(id_)
             if mirror is not None and coverage.runs:
-                yield mirror, id_, CopiedPartition.of(*coverage)
+                yield mirror, id_, CopiedPartition.of(coverage.end, coverage.level, coverage.runs, coverage.start)
 
     def stop(self) -> None:
         """Starts nothing more."""

@@ -64,11 +64,18 @@ class _Pair:
 class Syncing:
     """Follows the leading driver's mirrors; does nothing without the lead."""
 
-    def __init__(self, store: Store, opens: Callable[[str], Admin], every_s: float = EVERY_S) -> None:
+    def __init__(
+        self,
+        store: Store,
+        opens: Callable[[str], Admin],
+        every_s: float = EVERY_S,
+        synced: Callable[[MirrorSync], None] = lambda _: None,
+    ) -> None:
         """:param opens: connects to a cluster; raises KafkaAdminError.
         :param every_s: pause between passes over groups; topics are synced each minute, and when they have grown.
+        :param synced: called by several threads after each pass over groups.
         """
-        self._store, self._opens, self._every_s = store, opens, every_s
+        self._store, self._opens, self._every_s, self._synced = store, opens, every_s, synced
         self._wanted: dict[Clusters, bool] | None = None
         self._sweeping = Sweeping(store, opens)
         self._pairs: dict[Clusters, _Pair] = {}
@@ -151,6 +158,8 @@ class Syncing:
             if part == "topics":
                 log.info("%s in %s: %s: %s", change.about, synced.target, change.what, change.text)
         now = as_document(synced)
+        if part == "groups":
+            self._synced(now)
         before = pair.kept.get(part)
         now_s = time.monotonic()
         if before is not None and before[0].changed(at=now.at) == now and now_s - before[1] < REPEAT_S:

@@ -106,7 +106,7 @@ def test_clusters_that_do_not_answer_are_a_remark(store: MemoryStore, file: Path
 def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
     store: MemoryStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    followed: Any = DeclaredFlows(store, "all")  # type: ignore[arg-type]  # the store in memory has the same methods
+    followed: Any = DeclaredFlows(store, "all")
     with pytest.raises(FlowError, match="There is no declaration all"):
         followed.read()
     provider = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from ha_core.flows.offset_syncs import MAX_STARTS, SyncEmission
 from ha_core.flows.records import OffsetSync
-from ha_core.flows.translation import SyncStore, Translated, Untranslated, by_runs
+from ha_core.flows.translation import CopiedEnd, SyncStore, Translated, Untranslated, by_runs
 from ha_core.model import Run
 
 RUNS = (Run(10, 0, 5), Run(20, 6, 5), Run(25, 12, 1))
@@ -27,6 +27,24 @@ def test_runs_translate_every_offset() -> None:
         40: Translated(13, "copied-end"),
     }
     assert isinstance(by_runs((), 5), Untranslated)
+
+
+def test_above_the_last_run_a_group_goes_on_where_the_next_record_will_lie() -> None:
+    # Given a takeover's markers at 13 and 14, and source markers at 26 and 27
+    end = CopiedEnd(28, 15)
+    found = {offset: by_runs(RUNS, offset, end) for offset in (25, 26, 28, 29)}
+    assert found == {
+        25: Translated(12, "exact"),
+        26: Translated(15, "exact"),
+        28: Translated(15, "exact"),
+        29: Translated(15, "copied-end"),
+    }
+    assert by_runs((), 7, CopiedEnd(7, 1)) == Translated(1, "exact")
+
+
+def test_a_group_goes_on_at_the_log_start_where_the_copy_has_deleted_its_records() -> None:
+    assert by_runs(RUNS, 12, None, log_start=6) == Translated(6, "first-kept")
+    assert by_runs(RUNS, 20, None, log_start=6) == Translated(6, "exact")
 
 
 @st.composite

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -83,7 +84,10 @@ def test_each_record_is_copied_once_and_groups_go_on_exactly_despite_kills_and_s
             return "\n".join(f"worker {number}:\n{worker.text()}" for number, worker in enumerate(workers))
 
         writers = writers_of(run, topic)
-        groups = {f"head-{seed}": {"commit": "batch"}, f"paced-{seed}": {"commit": "batch", "pace": 60.0}}
+        groups: dict[str, dict[str, Any]] = {
+            f"head-{seed}": {"commit": "batch"},
+            f"paced-{seed}": {"commit": "batch", "pace": 60.0},
+        }
         readers = [
             run.start("confluent-consumer", group, topic, group=group, isolation="read_committed", **how)
             for group, how in groups.items()

@@ -202,6 +202,7 @@ def by_job(facts: Facts) -> list[str] | None:
         coordinators=[commit.cluster for commit in below] or None,
         offsets=[commit.offset for commit in below] or None,
         lives=[commit.may_have_members for commit in below] or None,
+        directs=[False for _ in below] or None,
     )
     against = partial(blocks, unasked=troubled - looked, masked=masked, last_seen=looked)
     return judge(against, NOW_MS, row).reasons

@@ -2,9 +2,10 @@
 
 import pytest
 
-from ha_core.model import Extent, Topic, View
+from ha_core.model import DirectGroups, Extent, Mirror, Topic, View
 from ha_core.model.extent import identity
-from ha_core.plan.facts.lag import GroupPosition, LogRange, group_position, topic_row
+from ha_core.plan.facts.clusters import GroupFacts
+from ha_core.plan.facts.lag import GroupPosition, LogRange, group_lag, group_position, topic_row
 
 EAST, WEST = "east", "west"
 AT_100 = (
@@ -69,6 +70,53 @@ def test_lag_does_not_count_the_hole_below_a_forced_cut() -> None:
 
 def test_end_and_lag_are_unknown_when_the_writer_does_not_answer() -> None:
     assert look(AT_100, 120, east=(0, 100), west=None) == GroupPosition(None, None, WEST)
+
+
+def mirrored(*direct: str) -> View:
+    """`orders` is written in east, and mirrored to west."""
+    mirror = Mirror.of("orders", EAST, WEST, "link-1", "t", "me")
+    topic = Topic(name="orders", writer=EAST, partitions={0: identity(EAST)})
+    patterns = {pattern: DirectGroups(pattern=pattern, since="t", by="me") for pattern in direct}
+    return View(topics={"orders": topic}, mirrors={mirror.key: mirror}, direct_groups=patterns)
+
+
+LOGS = {EAST: {"orders": {0: LogRange(0, 100)}}, WEST: {"orders": {0: LogRange(10, 53)}}}
+"""A copy that compaction has made shorter."""
+
+
+def test_a_direct_groups_lag_is_counted_in_the_log_of_the_cluster_that_has_its_commit() -> None:
+    seen = {
+        EAST: {"report-1": GroupFacts("Empty", offsets={("orders", 0): 90})},
+        WEST: {"report-1": GroupFacts("Empty", offsets={("orders", 0): 48})},
+    }
+    # When a group of direct ones is looked at, and its mirror has translated its commit
+    found = group_lag(mirrored("report-*"), "report-1", {}, seen, {}, LOGS)
+    # Then each commit has the lag of its own log, and the standby's does not count twice
+    assert found is not None
+    assert [(row.coordinator, row.end, row.lag_records, row.standby) for row in found.partitions] == [
+        (EAST, 100, 10, False),
+        (WEST, 53, 5, True),
+    ]
+    assert (found.offsets, found.lag_records) == ("physical", 10)
+
+
+def test_a_direct_group_that_reads_the_standby_counts_there() -> None:
+    facts = GroupFacts("Stable", members=("m-1",), offsets={("orders", 0): 5})
+    seen = {EAST: {"report-1": GroupFacts("Empty", offsets={("orders", 0): 90})}, WEST: {"report-1": facts}}
+    found = group_lag(mirrored("report-*"), "report-1", {}, seen, {}, LOGS)
+    assert found is not None
+    assert [(row.coordinator, row.lag_records, row.standby) for row in found.partitions] == [
+        (EAST, 10, False),
+        (WEST, 43, False),
+    ]
+    assert found.lag_records == 53
+
+
+def test_client_offsets_that_a_mirror_has_brought_do_not_count_twice() -> None:
+    commit = GroupFacts("Empty", offsets={("orders", 0): 90})
+    found = group_lag(mirrored(), "till", {}, {EAST: {"till": commit}, WEST: {"till": commit}}, {}, LOGS)
+    assert found is not None
+    assert (found.offsets, found.lag_records) == ("client", 10)
 
 
 def test_a_topic_is_written_where_its_sound_partitions_are() -> None:

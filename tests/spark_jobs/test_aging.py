@@ -203,11 +203,38 @@ def test_groups_of_a_dead_cluster_are_judged_by_their_last_known_commits(spark: 
 
 def test_rows_without_any_evidence_have_to_wait() -> None:
     (row,) = extents_to_judge([moved("t", "east", "west")], {})
-    nothing = (None,) * 12
+    nothing = (None,) * 13
 
     result = judge(blocks, NOW_MS, AgingEvidence(0, 0, row.extents, 0, *nothing))
 
     assert (result.aged, result.reasons, result.groups_below) == (False, ["unasked"], 0)
+
+
+def test_commits_of_direct_groups_are_physical_offsets_of_their_coordinators_cluster(spark: SparkSession) -> None:
+    # Given a topic that went to west at 100, where its log began at 1,000: west's offset 40 is below that log
+    extents = (
+        Extent(cluster="east", start=0, end=100, base=0, writer_epoch=0),
+        Extent(cluster="west", start=100, end=None, base=1_000, writer_epoch=1),
+    )
+    topic = Topic(name="t", writer="west", partitions={0: extents})
+    groups = {"report-1": ("east", 40), "report-2": ("west", 1_020), "report-3": ("east", 100), "till": ("west", 1_020)}
+    frame = frame_of(
+        spark,
+        CommitRow,
+        [CommitRow(cluster, group, False, "t", 0, offset, NOW_MS) for group, (cluster, offset) in groups.items()],
+    )
+    ends = spark.createDataFrame([("t", 0, 100)], "topic string, partition int, end bigint")
+    homes = frame_of(spark, Homes, [])
+    # When some of the groups are direct ones
+    (below,) = commits_below(ends, frame, homes, ["report-*"]).collect()
+    (row,) = extents_to_judge([topic], {})
+    lists = [below[name] for name in ("groups", "coordinators", "offsets", "lives", "directs")]
+    log = (0, 100, None, None, None, False)
+    found = judge(blocks, NOW_MS, AgingEvidence(0, 0, row.extents, 0, 1, "{}", *log, *lists))
+    # Then only the one that is below the end in east blocks the extent
+    assert found.groups_below == 1
+    assert "dead group report-1 at offset 40" in found.why
+    assert "report-2" not in found.why
 
 
 def test_job_and_command_agree_on_commits_that_count(spark: SparkSession) -> None:

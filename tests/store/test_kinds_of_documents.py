@@ -56,7 +56,7 @@ def test_every_field_of_a_view_is_of_a_replicated_kind() -> None:
     named = {kind for kind in DOCUMENT_KINDS.values() if kind.REPLICATED}
 
     assert {kind.__name__ for kind in named} == {
-        "Cluster", "UserBindings", "Topic", "Group", "LastSequences", "Mirror", "RemoteTopicPortion",
+        "Cluster", "UserBindings", "Topic", "Group", "LastSequences", "Mirror", "RemoteTopicPortion", "DirectGroups",
     }  # fmt: skip
     assert View.of(1, {kind: {} for kind in named}) == View(1)
     assert View.of(1, {Operation: {}}) == View(1)

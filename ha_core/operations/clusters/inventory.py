@@ -136,8 +136,12 @@ def commits(environment: Environment, view: View, topics: Collection[str], up: M
             was_recorded = bool(groups) or bool(environment.store.known(KnownTopic, cluster))
             (last_seen if was_recorded else unasked).append(cluster)
         for name, group in groups.items():
+            direct = view.direct(name) is not None
             for key, offset in group.offsets.items():
-                commit = CommittedOffset(name, cluster, offset, group.may_have_members)
+                place = view.client_place(cluster, key, offset) if direct else offset
+                if place is None:
+                    continue
+                commit = CommittedOffset(name, cluster, place, group.may_have_members)
                 if key[0] in wanted and counts(commit, homes):
                     committed_offsets.setdefault(key, []).append(commit)
                 elif key[0] in wanted:

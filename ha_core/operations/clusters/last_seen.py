@@ -189,9 +189,12 @@ class LastKnown:
         committed: dict[Partition, int] = {}
         view = store.load()
         groups = (group for cluster in view.clusters for group in store.known(KnownGroup, cluster).values())
-        for key, offset in (one for group in groups for one in group.committed.items()):
-            if key[0] in moves.topics:
-                committed[key] = max(offset, committed.get(key, 0))
+        for group in groups:
+            direct = view.direct(group.name) is not None
+            for key, offset in group.committed.items():
+                place = view.client_place(group.cluster, key, offset) if direct else offset
+                if key[0] in moves.topics and place is not None:
+                    committed[key] = max(place, committed.get(key, 0))
         read_at = environment.monotonic()
         topics = store.known(KnownTopic, origin, moves.topics)
         written = store.known_ages_s(KnownTopic, origin, topics)

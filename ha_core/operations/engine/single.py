@@ -10,6 +10,7 @@ from typing import Any, get_args
 
 from ha_core.model import (
     Cluster,
+    DirectGroups,
     Document,
     FlowDeclaration,
     LastSequences,
@@ -47,6 +48,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     LastSequences: "topic:{}".format,
     MirrorPattern: "pattern:{}".format,
     FlowDeclaration: "flows:{}".format,
+    DirectGroups: "group:{}".format,
 }
 """Document changed in the revision → its lock."""
 

@@ -216,8 +216,8 @@ def _planned(
     offsets = source.group_offsets([group])[group]
     if not offsets:
         raise unchanged(f"Group {group} has no offsets in {way.source}: it is unknown there, or they have expired.")
-    routes = [None if one is None else one.route for one in (way.forward, way.backward)]
-    places = {topic: place_of(topic, *routes, way.target) for topic, _ in offsets}
+    forward, backward = (None if one is None else one.route for one in (way.forward, way.backward))
+    places = {topic: place_of(topic, forward, backward, way.target) for topic, _ in offsets}
     known = {(topic, partition): place for topic, partition in offsets if (place := places[topic]) is not None}
     starts = LogStarts(
         _starts(source, offsets),

@@ -29,6 +29,7 @@ from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
 from ha_core.operations.move.common_steps import MoveSteps
+from ha_core.operations.move.direct_groups import carry_direct_groups
 from ha_core.operations.move.fenced_reads import FencedReads
 from ha_core.operations.move.further_mirrors import repoint_all
 from ha_core.operations.move.outcome import CUT_OVER, of_copies, over_holes
@@ -296,6 +297,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             open_to_writers(self.journal, must=False, timeout_s=BEHIND_CUT_S)
             # Again in case the executor died after the cut. A reversed mirror has given the origin a copy's settings.
             apply_source_settings(self.journal)
+            carry_direct_groups(self.journal)
             super().verify()
             if self.journal.operation.evidence.ended:
                 self.journal.note(ended_mirrors_verified=True)
@@ -320,6 +322,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
             compared_words(self.journal.operation),
             *of_copies(self.journal.operation),
             over_holes(self.journal.operation),
+            self.journal.operation.evidence.direct_groups,
             without_copy(self.journal),
             without_settings(self.journal.operation),
             dependents.words(self.journal.operation),

@@ -11,8 +11,10 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.engine.report import Problem
 from ha_core.operations.mirror.pattern_states import pattern_notices
+from ha_core.operations.proposal.usage import counts_days
+from ha_core.plan.access.direct_groups import conflicts
 from ha_core.plan.access.shared_ids import in_use, shared_ids
-from ha_core.plan.access.usage_age import by_instance, churning
+from ha_core.plan.access.usage_age import by_instance, churning, split
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.verdict import amount, duration, listed
@@ -33,6 +35,7 @@ def notices(
     yield from islice(_approvals(environment), MAX_NOTICES)
     yield from _super_users(view)
     yield from islice(pattern_notices(environment), MAX_NOTICES)
+    yield from islice(_direct_groups(environment, view), MAX_NOTICES)
     instances = {user: bound for user, bound in view.bindings.items() if bound.instances}
     if instances:
         yield from islice(_shared_ids(environment, instances), MAX_NOTICES)
@@ -69,6 +72,19 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
             "them.",
             f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
             f"user:{user} --client-ids FORM`.",
+        )
+
+
+def _direct_groups(environment: Environment, view: View) -> Iterator[Problem]:
+    """Direct groups that gateways know too: named in spite of that, or used through a gateway since."""
+    usage = split(environment.store.usage(), environment.now(), counts_days()).counts if view.direct_groups else {}
+    for conflict in conflicts(view, usage.values()):
+        yield Problem(
+            f"group {conflict.group}",
+            f"It is a direct group ({conflict.pattern!r}), and {conflict.why}. Its offsets are translated in standbys, "
+            "and gateways refuse it.",
+            "Give the consumers on one of both ways another group, then `switchyard usage forget USER --group "
+            f"{conflict.group}`; or `switchyard direct-groups remove {conflict.pattern!r}`.",
         )
 
 

@@ -108,7 +108,10 @@ def _remains(environment: Environment, view: View, origin: str, batches: Collect
     """Verdicts about things that stay in the cluster."""
     moved = {name for batch in batches for name in batch.moves.groups}
     known = environment.store.known(KnownGroup, origin)
-    groups = sorted(name for name, group in known.items() if group.offsets and name not in moved)
+    # Direct groups have no user that gateways know, and a switch gives them their places in copies.
+    groups = sorted(
+        name for name, group in known.items() if group.offsets and name not in moved and view.direct(name) is None
+    )
     found = []
     if groups and batches:
         named = ", ".join(groups[:MAX_NAMED]) + (f" and {len(groups) - MAX_NAMED} more" if groups[MAX_NAMED:] else "")

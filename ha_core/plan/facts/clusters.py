@@ -121,7 +121,7 @@ class GroupFacts:
     members: tuple[str, ...] = ()
     """Member ids."""
     offsets: Mapping[Partition, int] = field(default_factory=dict)
-    """Committed offsets, which are client offsets."""
+    """Committed offsets: client offsets, or physical ones of a direct group (`View.direct`)."""
     age_s: float | None = None
     """See `TopicFacts`. Recorded facts have no members."""
 

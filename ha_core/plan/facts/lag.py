@@ -1,4 +1,5 @@
-"""Lag of groups in client offsets, over all clusters that hold records of a partition.
+"""Lag of groups, over all clusters that hold records of a partition: in client offsets, or for direct groups in
+physical offsets of the cluster that holds the commit.
 
 A coordinator that does not answer still has its commits, so its groups are never shown as without commits: the last
 recorded ones are shown instead, with their age.
@@ -8,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 from ha_core.model import Extent, View
 from ha_core.model.extent import identity
@@ -29,7 +31,7 @@ Logs = Mapping[str, Mapping[str, Mapping[int, LogRange | None]]]
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """Lag of a group on one partition. Offsets are client offsets."""
+    """Lag of a group on one partition. Offsets are client offsets, or the coordinator's for direct groups."""
 
     topic: str
     partition: int
@@ -42,6 +44,8 @@ class PartitionLag:
     """Cluster that holds the commit."""
     age_s: float | None = None
     """See `GroupFacts`."""
+    standby: bool = False
+    """A mirror has brought the commit, from a cluster that has it too: it does not count twice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +58,13 @@ class GroupLag:
     """Clusters that still hold commits from before it moved away, which no client uses."""
     unasked: Mapping[str, str] = field(default_factory=dict)
     """Cluster → why it did not answer, and whether facts of the group are recorded there."""
+    offsets: Literal["client", "physical"] = "client"
+    """The kind of its commits; `physical`: it is a direct group."""
 
     @property
     def lag_records(self) -> int | None:
         """The lag over all partitions; None if one is not known."""
-        return total(partition.lag_records for partition in self.partitions)
+        return total(partition.lag_records for partition in self.partitions if not partition.standby)
 
     @property
     def age_s(self) -> float | None:
@@ -107,6 +113,7 @@ def group_lag(
     states: dict[str, str] = {}
     rows: list[PartitionLag] = []
     left_over: list[str] = []
+    direct = view.direct(group) is not None
     for cluster, groups in seen.items():
         here = groups.get(group)
         if here and not here.members and not at_home(homes, group, cluster):
@@ -114,13 +121,17 @@ def group_lag(
         elif here:
             states[cluster] = here.words
             for key, offset in sorted(here.offsets.items()):
-                end, lag, following = _behind(view, key, offset, cluster, logs)
-                rows.append(PartitionLag(*key, offset, end, lag, following, cluster, here.age_s))
+                look = partial(_in_log, key) if direct else partial(_behind, view, key)
+                end, lag, following = look(offset, cluster, logs)
+                mirror = view.mirrors.get(f"{key[0]}@{cluster}")
+                source = None if mirror is None or here.members else seen.get(mirror.source, {}).get(group)
+                standby = source is not None and key in source.offsets
+                rows.append(PartitionLag(*key, offset, end, lag, following, cluster, here.age_s, standby))
     if not states and not left_over and not homes.get(group, frozenset()) & unasked.keys():
         return None
     no_record = " Nothing was recorded of the group there."
     why = {name: text if group in seen[name] else text + no_record for name, text in unasked.items()}
-    return GroupLag(group, states, tuple(rows), tuple(left_over), why)
+    return GroupLag(group, states, tuple(rows), tuple(left_over), why, "physical" if direct else "client")
 
 
 def topic_row(view: View, topic: str, groups: Mapping[str, int | None], logs: Logs) -> TopicRow:
@@ -152,6 +163,8 @@ def group_lag_by_topic(groups: Collection[GroupLag]) -> dict[str, dict[str, int 
     found: dict[str, dict[str, int | None]] = {}
     for group in groups:
         for row in group.partitions:
+            if row.standby:
+                continue
             lags = found.setdefault(row.topic, {})
             lags[group.group] = total((lags.get(group.group, 0), row.lag_records))
     return found
@@ -181,8 +194,18 @@ def _behind(view: View, key: Partition, committed: int, home: str, logs: Logs) -
     return group_position(extents, committed, held)
 
 
+def _in_log(key: Partition, committed: int, cluster: str, logs: Logs) -> GroupPosition:
+    """The position of a direct group, in physical offsets of the cluster that it reads."""
+    topic, number = key
+    there = logs.get(cluster, {}).get(topic)
+    held = LogRange(0, 0) if there is None and cluster in logs else (there or {}).get(number)
+    if held is None:
+        return GroupPosition(None, None, cluster)
+    return GroupPosition(held.end, max(0, held.end - max(committed, held.start)), cluster)
+
+
 class GroupPosition(NamedTuple):
-    """Position of a group in a partition, in client offsets."""
+    """Position of a group in a partition, in the kind of its offsets."""
 
     end: int | None
     """End of the records; None: the cluster that holds it does not answer."""

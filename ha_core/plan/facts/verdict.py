@@ -34,6 +34,7 @@ Code = Literal[
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",
+    "direct-group",
     # clients
     "client-version", "past-gateways", "open-transaction", "hanging-transaction",
     # cuts and sizes

@@ -16,6 +16,16 @@ def groups(case: PreflightCase) -> Verdicts:
     shared = grouped((other.name, other.who) for other in case.closure.shared_groups)
     for group in case.closure.moves.groups:
         about = f"group {group}"
+        if (pattern := case.view.direct(group)) is not None:
+            yield error(
+                "direct-group",
+                about,
+                f"Group {group} is a direct group ({pattern!r}): its commits are offsets of one cluster's log, and as "
+                "client offsets they would mean other records.",
+                "Leave it out, and withdraw its usage (`switchyard usage forget`). If its consumers use gateways: "
+                f"`switchyard direct-groups remove {pattern!r}`.",
+            )
+            continue
         coordinator = case.coordinator(group)
         if coordinator == request.target:
             text = f"Group {group} is coordinated in {coordinator} already: it is left out."

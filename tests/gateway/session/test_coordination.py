@@ -8,11 +8,23 @@ import pytest
 from gateway.model.topology import Topology
 from gateway.session.commands import BrokerLane, Cause, Compose, Refresh, Saw
 from gateway.session.snapshot import Port, Snapshot
-from ha_core.model import Fence, Group, Mask, Member, UserBindings, View
+from ha_core.model import DirectGroups, Fence, Group, Mask, Member, UserBindings, View
 from ha_core.model.producer import is_gateway_id
 from ha_core.wire import ErrorCode, WireLimits, advertised
 from ha_core.wire.sasl_plain import plain_token
-from tests.gateway.session.coordination import COMMIT, HEARTBEAT, JOIN, LEAVE, OFFSETS, SYNC, commit, heartbeat
+from tests.gateway.session.coordination import (
+    ADD_OFFSETS,
+    COMMIT,
+    HEARTBEAT,
+    JOIN,
+    LEAVE,
+    OFFSETS,
+    SYNC,
+    TXN_COMMIT,
+    WESTS,
+    commit,
+    heartbeat,
+)
 from tests.gateway.session.talk import CLUSTERS, EAST, WEST, Talk, snapshot, topology
 
 DESCRIBE_LOG_DIRS, CONSUMER_GROUP_HEARTBEAT = 35, 68
@@ -107,6 +119,34 @@ def test_no_group_request_is_forwarded_to_a_masked_cluster() -> None:
     talk.ask(COMMIT, 7, commit())
     assert error_of(talk.answers()[0]) == NOT_COORDINATOR
     assert not talk.upstream
+
+
+@pytest.mark.parametrize("api_key", REQUESTS)
+def test_a_direct_group_is_refused_since_its_commits_are_no_client_offsets(api_key: int) -> None:
+    # Given groups that read past the gateways, by name and by pattern
+    state = grouped(None, found=offsets_led_by(1))
+    direct = {name: DirectGroups(pattern=name, since="t", by="me") for name in ("other", "bill*")}
+    talk = Talk(replace(state, view=replace(state.view, direct_groups=direct)), WEST_PORT)
+    # When a client uses one through a gateway
+    talk.ask(api_key, 3, REQUESTS[api_key])
+    # Then no coordinator gets the request, and the client fails
+    assert error_of(talk.answers()[0]) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert not talk.asked(WEST)
+    # And other groups are served
+    talk.ask(api_key, 3, {**REQUESTS[api_key], "group_id": "orders-1"})
+    assert [asked.api_key for asked in talk.asked(WEST)] == [api_key]
+
+
+@pytest.mark.parametrize("api_key", [ADD_OFFSETS, TXN_COMMIT])
+def test_a_transaction_commits_no_offsets_of_a_direct_group(api_key: int) -> None:
+    state = grouped(None, found=offsets_led_by(1))
+    direct = {"billing": DirectGroups(pattern="billing", since="t", by="me")}
+    talk = Talk(replace(state, view=replace(state.view, direct_groups=direct)), WEST_PORT)
+    body = {"transactional_id": "tx", "producer_id": WESTS, "producer_epoch": 0, "group_id": "billing"}
+    offsets = [{"name": "orders", "partitions": [{"partition_index": 0, "committed_offset": 7}]}]
+    talk.ask(api_key, 2, body if api_key == ADD_OFFSETS else {**body, "topics": offsets})
+    assert error_of(talk.answers()[0]) == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert not talk.asked(WEST)
 
 
 def test_a_fenced_group_keeps_its_members_and_makes_commits_wait_for_the_cut() -> None:

@@ -6,7 +6,8 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ha_core.model import Mirror, MirrorReport, PairWork, PartitionReport
+from ha_core.model import Mirror, MirrorReport, MirrorSync, PairWork, PartitionReport, SyncFinding
+from ha_core.model.mirror_job import OffsetKind
 from spark_jobs.inputs import InputError
 from spark_jobs.mirror import metrics as metrics_module
 from spark_jobs.mirror.job import serving
@@ -58,6 +59,23 @@ def test_lags_are_shown_per_partition_and_per_pair_of_clusters() -> None:
     assert value(metrics, "partitions", **PAIR, state="copying") == 2
     assert value(metrics, "unreported_partitions") == 3
     assert (value(metrics, "leads"), value(metrics, "mirrors")) == (1, 1)
+
+
+def test_groups_are_counted_by_the_offsets_that_the_target_gets_of_them() -> None:
+    # Given a sync with a group in a wrong kind
+    metrics = MirrorMetrics()
+    findings = (
+        SyncFinding(what="offsets", about="group till", reason="both ways", stop=True),
+        SyncFinding(what="offsets", about="group late", reason="it has members"),
+    )
+    kinds: dict[OffsetKind, int] = {"client": 7, "translated": 2}
+    metrics.synced(MirrorSync.of("east", "west", "groups", "t", 9, findings, kinds))
+    # When this driver leads
+    assert value(metrics, "groups", **PAIR, offsets="client") is None
+    metrics.follow([ORDERS], {0: report(part(0))})
+    # Then
+    assert [value(metrics, "groups", **PAIR, offsets=kind) for kind in ("client", "translated")] == [7, 2]
+    assert value(metrics, "groups_stopped", **PAIR) == 1
 
 
 def test_counters_sum_up_all_tasks_and_never_fall_or_count_twice() -> None:

@@ -16,6 +16,7 @@ from typing import Literal
 
 from ha_core.kafka.admin import Admin
 from ha_core.model import Mirror, SyncFinding, UnreadableDocumentError, View
+from ha_core.model.mirror_job import OffsetKind
 from ha_core.plan.mirror.syncing import homes
 from ha_core.store.store import Store
 
@@ -58,6 +59,8 @@ class Synced:
     findings: tuple[SyncFinding, ...] = ()
     renewed: int = 0
     """Number of documents that were written in the store."""
+    kinds: Mapping[OffsetKind, int] = field(default_factory=dict)
+    """Number of groups, by the kind of offsets that the target gets of them."""
 
 
 @dataclass(frozen=True)
@@ -110,6 +113,18 @@ class MirrorPair:
     def mirrors(self) -> Mapping[str, Mirror]:
         """topic → its mirror, without topics that an operation works on."""
         return {mirror.topic: mirror for mirror in self._mirrors() if not self._hold(mirror)}
+
+    @property
+    def homes(self) -> Mapping[str, frozenset[str]]:
+        """Group that gateways know clients of, or that is bound or was moved → clusters that its clients are led to."""
+        return self._state.homes
+
+    @property
+    def links(self) -> Mapping[str, str]:
+        """Topic → link id, for all mirrors from the one cluster to the other, whether they are looked at or not."""
+        route = self.source.cluster.name, self.target.cluster.name
+        mirrors = self.view.mirrors.values()
+        return {mirror.topic: mirror.link for mirror in mirrors if (mirror.source, mirror.target) == route}
 
     @cached_property
     def held(self) -> Mapping[str, str]:
@@ -164,9 +179,16 @@ class MirrorPair:
     def changed(self, what: str, about: str, text: str) -> None:
         self.changes.append(SyncChange(what, about, text))
 
-    def synced(self, part: Literal["topics", "groups"], looked_at: int, renewed: int = 0) -> Synced:
+    def synced(
+        self,
+        part: Literal["topics", "groups"],
+        looked_at: int,
+        renewed: int = 0,
+        kinds: Mapping[OffsetKind, int] | None = None,
+    ) -> Synced:
         names = self.source.cluster.name, self.target.cluster.name
-        return Synced(*names, part, self.at, looked_at, tuple(self.changes), tuple(self.findings), renewed)
+        found = tuple(self.changes), tuple(self.findings)
+        return Synced(*names, part, self.at, looked_at, *found, renewed, kinds or {})
 
     def require_fresh(self) -> None:
         """:raises SyncOvertakenError: the facts are too old."""

@@ -7,6 +7,7 @@ from typing import Any, Literal, get_args
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MirrorSync, SyncFinding, View
+from ha_core.operations.copies.syncing.copy_maps import CopyMaps
 from ha_core.operations.copies.syncing.groups import Memory, sync_groups
 from ha_core.operations.copies.syncing.pair import MirrorPair, SyncChange, Synced
 from ha_core.operations.copies.syncing.rights import sweep
@@ -50,7 +51,8 @@ def keep(store: Store, synced: Synced) -> MirrorSync:
 
 
 def as_document(synced: Synced) -> MirrorSync:
-    return MirrorSync.of(synced.source, synced.target, synced.part, synced.at, synced.looked_at, synced.findings)
+    part = synced.part, synced.at, synced.looked_at
+    return MirrorSync.of(synced.source, synced.target, *part, synced.findings, synced.kinds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class MirrorsSynced:
                     "to": part.target,
                     "part": part.part,
                     "looked_at": part.looked_at,
+                    "kinds": dict(part.kinds),
                     "changes": [
                         {"what": change.what, "about": change.about, "text": change.text} for change in part.changes
                     ],
@@ -102,9 +105,10 @@ def sync_mirrors(
     syncs: list[Synced] = []
     for (source, other), some in sorted(chosen.items()):
         clusters = environment.admin(view.clusters[source]), environment.admin(view.clusters[other])
+        memory = Memory(maps=CopyMaps(patient=False))
         for part in PARTS:
             names = [mirror.topic for mirror in some]
-            synced = sync(environment.store, clusters, part, environment.now(), Memory(), names, dry_run)
+            synced = sync(environment.store, clusters, part, environment.now(), memory, names, dry_run)
             if not dry_run and not topics:
                 keep(environment.store, synced)
             syncs.append(synced)
