@@ -73,7 +73,9 @@ RULES = (
         ("cryptography",),
     ),
     Rule(
-        "ha_core/mirror_client", ("ha_core.flows", "ha_core.client_properties", "ha_core.mirror"), ("confluent_kafka",)
+        "ha_core/mirror_client",
+        ("ha_core.flows", "ha_core.client_properties", "ha_core.mirror", "ha_core.model.Run"),
+        ("confluent_kafka",),
     ),
     Rule(
         "ha_core/mirror_maker",
