@@ -37,6 +37,7 @@ NAMES = (
     "mirror_failover",
     "mirror_switch",
     "mirror_memory",
+    "group_sync",
 )
 
 
