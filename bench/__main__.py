@@ -38,6 +38,7 @@ NAMES = (
     "mirror_switch",
     "mirror_memory",
     "flows",
+    "group_sync",
 )
 
 

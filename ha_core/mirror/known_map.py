@@ -43,6 +43,11 @@ class RunTable(Sequence[Run]):
         for column in (self._sources, self._targets, self._records):
             del column[at:]
 
+    @property
+    def bytes(self) -> int:
+        """Memory of the runs."""
+        return sum(column.itemsize * len(column) for column in (self._sources, self._targets, self._records))
+
     def __len__(self) -> int:
         return len(self._sources)
 

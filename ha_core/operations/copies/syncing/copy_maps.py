@@ -24,6 +24,9 @@ MAX_RUNS = 20_000_000
 """Over all copies of a pair: some 500 MB. A compacted topic may have millions of gaps."""
 MAX_LOGS_READ = 100
 """Copies whose logs are read in one pass, because no copier reports them."""
+MAX_PLACES = 1_000
+"""Translations of a copy that are remembered."""
+_NOT_BEGUN = "nothing is copied yet"
 _AT_ONCE = 4
 """Partitions of the copy log."""
 
@@ -49,6 +52,21 @@ class _Copy:
     read_up_to: int | None = None
     too_long: str = ""
     trouble: str = ""
+    _map: tuple[int, ...] = ()
+    _places: dict[int, Translation] = field(default_factory=dict)
+    """Offset → its translation by `_map`."""
+
+    def place(self, offset: int) -> Translation:
+        """Groups at one place, and groups that stand still, are translated once."""
+        known, start = self.known, 0 if self.log is None else self.log.start
+        map_now = known.source, known.target, len(known.runs), start
+        if map_now != self._map or len(self._places) > MAX_PLACES:
+            self._map, self._places = map_now, {}
+        found = self._places.get(offset)
+        if found is None:
+            end = CopiedEnd(known.source, known.target)
+            found = self._places[offset] = by_runs(known.runs, offset, end, start)
+        return found
 
     @property
     def has_grown(self) -> bool:
@@ -111,11 +129,10 @@ class CopyMaps:
 
     def translate(self, copy: CopyId, offset: int) -> Translation:
         """Translate an offset of the source by the map as it was last followed."""
-        state = self._copies.get(copy, _Copy())
-        if state.trouble or not state.known.begun:
-            return Untranslated(state.trouble or "nothing is copied yet")
-        start = 0 if state.log is None else state.log.start
-        return by_runs(state.known.runs, offset, CopiedEnd(state.known.source, state.known.target), start)
+        state = self._copies.get(copy)
+        if state is None or state.trouble or not state.known.begun:
+            return Untranslated((state.trouble if state is not None else "") or _NOT_BEGUN)
+        return state.place(offset)
 
     def _read_notes(self, target: Admin, copies: Iterable[CopyPartition], ids: Mapping[Partition, str]) -> None:
         """Read the new notes of the partitions of the copy log in which a copy that has grown has its notes."""
