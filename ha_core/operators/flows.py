@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk.exceptions import AirflowSkipException
 
-from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
+from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.forms import DocumentField, Flag, FormField, RefusedRequestError, Text
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ class ChangeFlowsOperator(LookAtFlowsOperator):
 
         self._require_action()
         if self.action == CHECK:
-            raise AirflowSkipException("A check changes nothing.")
+            raise DryRunEnds("A check changes nothing.")
         if finished := self.finish_own():
             report, words = finished[-1], f"{self.declaration}: {self.action} is done"
         else:

@@ -9,6 +9,8 @@ from ha_core.cli.exits import BAD_INPUT
 from ha_core.flows.errors import FlowError
 from ha_core.mirror_maker.declared_flows import DeclaredFlows
 from ha_core.model import FlowDeclaration
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.single import begin_single
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, run, seeded, shown, use
 
@@ -132,3 +134,13 @@ def test_a_withdrawal_names_the_declarations_that_exist(store: MemoryStore, file
     code, refused = run("flows", "withdraw", "others", "--reason", "a test")
     assert code == BAD_INPUT
     assert "there are: all" in refused["error"]
+
+
+def test_a_move_of_a_group_whose_process_died_ends_as_failed_and_says_to_run_it_again(store: MemoryStore) -> None:
+    with Environment(store=store.client(), by="a dead process", session_timeout_s=0.5) as dead:
+        operation = begin_single(dead, "move-group", "a test", ["group:billing"]).operation.id
+        code, ended = run("resume", operation)
+        assert code != 0
+        assert ended["result"] == "failed"
+        assert "may be committed in the target, in part. Run it again" in ended["error"]
+        assert not dead.store.locks()
