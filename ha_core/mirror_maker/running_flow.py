@@ -100,8 +100,6 @@ class RunningFlow:
                 self.parts.for_mirror_maker.write()
             except EXPECTED as error:
                 log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
-        if self.key:
-            self._membership.leave(self.key)
         self._opened.close()
 
     def _start(self) -> None:
@@ -133,6 +131,7 @@ class RunningFlow:
         its_id = FlowId(flow.name, *ids)
         self.key = str(its_id)
         self._membership.join(self.key)
+        self._opened.callback(self._membership.leave, self.key)
         claims = RemoteTopicClaims(flow, its_id, self._membership.claim, time.monotonic)
         claims.claim_internal()
         copier = Copier(
@@ -143,6 +142,7 @@ class RunningFlow:
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
+        self._opened.callback(copier.stop)  # also where a later part cannot be opened, and the flow starts again
         topics = RemoteTopics(flow, source, target, self.leads, claims.claim)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
