@@ -1,7 +1,7 @@
 """Classic consumer groups, as their coordinators report them, and their committed offsets.
 
-Offsets are copied as numbers, never translated, always without a leader epoch: one of another cluster means nothing,
-and a consumer that starts from a committed offset with an epoch asks the new leader to validate it. -1 disables that.
+Offsets are committed as given, always without a leader epoch: one of another cluster means nothing, and a consumer that
+starts from a committed offset with an epoch asks the new leader to validate it. -1 disables that.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence

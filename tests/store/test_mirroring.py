@@ -6,6 +6,7 @@ from ha_core.model import (
     CopiedMirror,
     CopiedPartition,
     Document,
+    GroupCheckpoints,
     Mirror,
     MirrorCopies,
     MirrorJob,
@@ -193,3 +194,29 @@ def test_a_view_can_be_loaded_without_unreadable_mirrors(session: Session) -> No
     session.plant("/topics/orders", b"{}")
     with pytest.raises(UnreadableDocumentError, match="/topics/orders"):
         session.store.load(left_out=(Mirror,))
+
+
+def checkpoints(group: str, target: str = "west", link: str = "l1") -> GroupCheckpoints:
+    return GroupCheckpoints.of("east", target, group, "2026-11-23T02:00:00Z", {"orders": link}, {"orders": {0: (9, 4)}})
+
+
+def test_checkpoints_of_a_pair_are_replaced_removed_and_forgotten_with_it(session: Session, other: Session) -> None:
+    # Given checkpoints of two pairs of clusters, of which one name begins with the other's
+    ours, theirs = [checkpoints("report>1"), checkpoints("report/2")], checkpoints("report>1", target="west-2")
+    session.store.keep_checkpoints([*ours, theirs])
+    assert other.store.checkpoints("east", "west") == {one.group: one for one in ours}
+    # When one is replaced by another process, and one is gone
+    newer = ours[0].changed(offsets={"orders": {0: (12, 7)}})
+    other.store.keep_checkpoints([newer], [ours[1]])
+    # Then
+    assert session.store.checkpoints("east", "west") == {"report>1": newer}
+    # And those of pairs without a mirror are forgotten
+    session.store.forget_ended_checkpoints([("east", "west-2")])
+    assert other.store.checkpoints("east", "west") == {}
+    assert other.store.checkpoints("east", "west-2") == {"report>1": theirs}
+
+
+def test_checkpoints_of_an_ended_mirror_do_not_count_for_the_next_one() -> None:
+    assert checkpoints("report").valid({"orders": "l1"}) == {("orders", 0): (9, 4)}
+    assert checkpoints("report").valid({"orders": "l2"}) == {}
+    assert checkpoints("report").valid({"bills": "l1"}) == {}

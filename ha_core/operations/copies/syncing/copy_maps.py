@@ -78,9 +78,11 @@ class CopyMaps:
     """The maps of one pair's copies.
 
     :ivar patient: wait for the next progress of a log that may be growing. A single pass reads the log at once.
+    :ivar unknown: why no map is known in this pass; empty: they are.
     """
 
     patient: bool = True
+    unknown: str = ""
     _copies: dict[CopyId, _Copy] = field(default_factory=dict)
     _read_to: dict[Partition, tuple[str, int]] = field(default_factory=dict)
     """Partition of the copy log → its topic's id, and the offset up to which its notes are known."""
@@ -103,6 +105,7 @@ class CopyMaps:
         :param source_ids: topic → its id in the source, in hexadecimal; missing: not known.
         :raises KafkaAdminError: the target does not answer.
         """
+        self.unknown = ""
         named = {copy.id for copy in wanted}
         self._copies = {id_: copy for id_, copy in self._copies.items() if id_ in named}
         if not wanted:
@@ -130,6 +133,8 @@ class CopyMaps:
     def translate(self, copy: CopyId, offset: int) -> Translation:
         """Translate an offset of the source by the map as it was last followed."""
         state = self._copies.get(copy)
+        if self.unknown:
+            return Untranslated(self.unknown)
         if state is None or state.trouble or not state.known.begun:
             return Untranslated((state.trouble if state is not None else "") or _NOT_BEGUN)
         return state.place(offset)

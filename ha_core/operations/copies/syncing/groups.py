@@ -91,7 +91,7 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
         if not pair.dry_run and found.answers:
             renewed = _renew(pair, found, known)
         seen, begun_s = memory.of(pair.mirrors), now_s()
-        follow_maps(pair, memory.maps, found.commits, seen)
+        follow_maps(pair, memory.maps, found.commits, seen, found.answers)
         if now_s() - begun_s > MAPS_S:
             pair.restart_age()
             found = _read(pair)
@@ -120,6 +120,7 @@ def _read(pair: MirrorPair) -> _Source:
         every = pair.source.group_offsets(sorted(states), stable=False)
     except KafkaAdminError as error:
         pair.add_finding("offsets", f"cluster {error.cluster}", str(error), stop=True)
+        pair.restart_age()  # a hanging cluster has used up the time
         known = pair.store.known(KnownGroup, pair.source.cluster.name) if pair.view.direct_groups else {}
         last = {
             name: {key: (offset, "") for key, offset in group.committed.items()}

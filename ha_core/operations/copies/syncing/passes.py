@@ -114,6 +114,8 @@ def sync_mirrors(
             syncs.append(synced)
     if not topics:
         syncs += _swept(environment, view, dry_run)
+        if not dry_run:
+            environment.store.forget_ended_checkpoints({(one.source, one.target) for one in view.mirrors.values()})
     return MirrorsSynced(tuple(syncs), dry_run)
 
 

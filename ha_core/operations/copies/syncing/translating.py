@@ -41,19 +41,23 @@ class Carrying:
     checkpoints: Mapping[str, GroupCheckpoints]
 
 
-def follow_maps(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen) -> None:
-    """Bring the maps up to date by which commits of these groups are translated.
+def follow_maps(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, source_answers: bool) -> None:
+    """Bring the maps up to date by which commits of these groups are translated. Groups of gateway clients do not wait
+    for maps that cannot be read.
 
     :param seen: with the groups of `commits`, and those that have no commits any more.
-    :raises KafkaAdminError: the target does not answer.
+    :param source_answers: False: it is not asked whether its topics were created again.
     """
     copies = _copies(pair, commits, seen)
-    maps.follow(
-        pair.target,
-        dict(copies.values()),
-        reported_copies(pair.store.follow_mirror_copies().read(), pair.links.values()) if copies else {},
-        _source_ids(pair, {topic for topic, _ in copies}),
-    )
+    try:
+        maps.follow(
+            pair.target,
+            dict(copies.values()),
+            reported_copies(pair.store.follow_mirror_copies().read(), pair.links.values()) if copies else {},
+            pair.source.topic_ids({topic for topic, _ in copies}) if copies and source_answers else {},
+        )
+    except KafkaAdminError as error:
+        maps.unknown = str(error)
 
 
 def carrying(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, may_read: Collection[str]) -> Carrying:
@@ -136,14 +140,6 @@ def _copies(pair: MirrorPair, commits: Commits, seen: Seen) -> dict[Partition, t
         for topic, partitions in grouped(highest).items()
         for copy in copies_of(pair.mirrors[topic], partitions)
     }
-
-
-def _source_ids(pair: MirrorPair, topics: Collection[str]) -> Mapping[str, str]:
-    """The ids of the topics in the source, as far as it answers: a direct group also goes on without it."""
-    try:
-        return pair.source.topic_ids(topics) if topics else {}
-    except KafkaAdminError:
-        return {}
 
 
 def _name_difference(
