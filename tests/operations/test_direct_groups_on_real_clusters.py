@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from ha_core.model import SyncFinding, Use
+from ha_core.operations.access.bindings import plan_bindings, with_level
 from ha_core.operations.access.carrying_groups import carry_group
 from ha_core.operations.access.direct_groups import add_direct_groups, direct_groups, remove_direct_groups
 from ha_core.operations.clusters.registered import declare_usage
@@ -213,6 +214,12 @@ def test_a_group_of_gateway_clients_keeps_client_offsets_and_cannot_be_named(env
         (finding,) = of(synced(environment, topic, at_once()), f"h-{topic}")
         assert (finding.stop, "gateways know clients of it" in finding.reason) == (True, True)
         assert [one.group for one in direct_groups(environment).conflicts] == [f"h-{topic}"]
+        # And neither a declared use nor a binding leads a gateway client to a direct group
+        with pytest.raises(RefusedError, match="which gateways refuse"):
+            declare_usage(environment, f"user-{topic}", (), (f"h-{topic}",))
+        view = environment.store.load()
+        with pytest.raises(RefusedError, match="which gateways refuse"):
+            plan_bindings(environment, with_level(view, f"user:user-{topic}##h-{topic}", "west"))
 
 
 def declare_past_the_check(environment: Environment, user: str, group: str) -> None:

@@ -8,7 +8,7 @@ from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.model.identity import MAX_FORMS, NAMED_FORMS, NEAREST, FormError, read_forms
 from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.engine.errors import RefusedError, refused_direct
 from ha_core.operations.engine.report import Report
 from ha_core.operations.engine.single import Expected, run_single
 from ha_core.operations.proposal.requests import parse_scope
@@ -56,6 +56,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
         _check_clusters(difference, view)
         _check_super_user(difference, view)
         _check_client_ids(difference.after)
+        _check_groups(difference, view)
     expected: dict[tuple[type[Document], str], int | None] = {}
     for difference in differences:
         found = environment.store.read(UserBindings, difference.user)
@@ -177,6 +178,13 @@ def _check_super_user(difference: BindingDifference, view: View) -> None:
         raise RefusedError(
             f"Without its binding {user} would go to the default cluster, {default}, but {of}. Keep the binding."
         )
+
+
+def _check_groups(difference: BindingDifference, view: View) -> None:
+    before, after = (set() if one is None else set(one.groups) for one in (difference.before, difference.after))
+    for name in sorted(after - before):
+        if (pattern := view.direct(name)) is not None:
+            raise refused_direct(name, pattern)
 
 
 def _check_client_ids(after: UserBindings | None) -> None:

@@ -13,7 +13,7 @@ from ha_core.operations.clusters.collect_facts import gather
 from ha_core.operations.clusters.masking import dependents_of, move_first
 from ha_core.operations.engine.cluster_admins import no_such_cluster
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.errors import RefusedError, refused_direct, unchanged
 from ha_core.operations.engine.report import Report
 from ha_core.operations.engine.single import Expected, run_single
 from ha_core.plan.absence.decision import gone_for_good
@@ -244,7 +244,14 @@ def references(view: View, cluster: str) -> tuple[str, ...]:
 def declare_usage(
     environment: Environment, user: str, topics: tuple[str, ...], groups: tuple[str, ...], instance: str = ""
 ) -> None:
-    """Record that `user` uses `topics` and `groups`."""
+    """Record that `user` uses `topics` and `groups`.
+
+    :raises RefusedError: a group is a direct one, or the use does not fit.
+    """
+    view = environment.store.load(left_out=(Mirror,)) if groups else View()
+    for name in groups:
+        if (pattern := view.direct(name)) is not None:
+            raise refused_direct(name, pattern)
     use = Use(instance=instance, how="declared", since=environment.now())
     sightings = [Sighting("topic", name, use) for name in topics] + [Sighting("group", name, use) for name in groups]
     try:

@@ -30,6 +30,14 @@ class RefusedError(MoveError):
     """The request cannot be carried out as given. This call changed nothing; `changed=False` makes the text say so."""
 
 
+def refused_direct(group: str, pattern: str) -> RefusedError:
+    """A direct group cannot be a gateway client's."""
+    return RefusedError(
+        f"Group {group} is a direct group ({pattern!r}), which gateways refuse. Give clients of gateways another "
+        f"group, or `switchyard direct-groups remove {pattern!r}`."
+    )
+
+
 def unchanged(reason: str, verdicts: Sequence[Verdict] = ()) -> RefusedError:
     """A refused change."""
     return RefusedError(reason, verdicts, changed=False)

@@ -6,6 +6,7 @@ place is exact. No client waits for it, and it may be repeated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
 
 from ha_core.flows.translation import CopiedEnd, Translated, by_runs
 from ha_core.kafka.admin import Admin
@@ -72,7 +73,7 @@ def _carry(
         copied = maps.get(key)
         if copied is None:
             return "nothing is copied"
-        place = by_runs(copied.runs, offset, CopiedEnd(copied.source, copied.target))
+        place = by_runs(copied.map.runs, offset, CopiedEnd(copied.map.source, copied.map.target), copied.start)
         return place.offset if isinstance(place, Translated) else place.reason
 
     done, left = list[str](), dict[str, str]()
@@ -125,10 +126,19 @@ def _copies(links: Mapping[str, Mirror | LostTail], partitions: Iterable[Partiti
     return [copy for topic, partition in sorted(partitions) for copy in copies_of(links[topic], [partition])]
 
 
-def _maps(target: Admin, copies: list[CopyPartition]) -> dict[Partition, CopyMap | None]:
+class _Copied(NamedTuple):
+    """
+    :ivar start: log start of the copy.
+    """
+
+    map: CopyMap
+    start: int
+
+
+def _maps(target: Admin, copies: list[CopyPartition]) -> dict[Partition, _Copied]:
     """The copies' maps. Records of clients that have written there since the cut are no damage here."""
-    keys = {copy.id: copy.key for copy in copies}
-    return {keys[id_]: read.copied for id_, read in target.read_copies(copies).items()} if copies else {}
+    keys, read = {copy.id: copy.key for copy in copies}, target.read_copies(copies) if copies else {}
+    return {keys[id_]: _Copied(one.copied, one.ends.start) for id_, one in read.items() if one.copied is not None}
 
 
 def _words(target: str, done: list[str], left: Mapping[str, str]) -> str:

@@ -39,10 +39,12 @@ class Memory:
 
     :ivar highest: (group, partition) → offset.
     :ivar maps: of copies.
+    :ivar unknown: groups of which the pass before knew no gateway client.
     """
 
     highest: dict[tuple[str, Partition], int] = field(default_factory=dict)
     maps: CopyMaps = field(default_factory=CopyMaps)
+    unknown: frozenset[str] = frozenset()
 
     def remember(self, group: str, committed: Mapping[Partition, int]) -> None:
         for key, offset in committed.items():
@@ -95,7 +97,9 @@ def sync_groups(pair: MirrorPair, memory: Memory) -> Synced:
         if now_s() - begun_s > MAPS_S:
             pair.restart_age()
             found = _read(pair)
-        carried = carrying(pair, memory.maps, found.commits, seen, _live(found.states))
+        # A gateway writes down a first use within seconds.
+        carried = carrying(pair, memory.maps, found.commits, seen, memory.unknown & _live(found.states))
+        memory.unknown = frozenset(found.commits.keys() - pair.homes.keys())
         there = _carry(pair, carried, found.commits)
         if found.answers:
             _name_shares(pair)
@@ -141,8 +145,8 @@ def _on_mirrors(pair: MirrorPair, commits: Commits) -> Commits:
     }
 
 
-def _live(states: Mapping[str, str]) -> Collection[str]:
-    return {group for group, state in states.items() if state and may_have_members(state)}
+def _live(states: Mapping[str, str]) -> frozenset[str]:
+    return frozenset(group for group, state in states.items() if state and may_have_members(state))
 
 
 def _renew(pair: MirrorPair, found: _Source, groups: Mapping[str, KnownGroup]) -> int:

@@ -60,11 +60,11 @@ def follow_maps(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, 
         maps.unknown = str(error)
 
 
-def carrying(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, may_read: Collection[str]) -> Carrying:
+def carrying(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, live: Collection[str]) -> Carrying:
     """The offsets that these groups should have in the target.
 
     :param maps: see `follow_maps`.
-    :param may_read: groups that have members in the source, or may have.
+    :param live: groups whose consumers are at work in the source. If they are in a wrong kind, an operator has to act.
     """
     names = sorted(commits.keys() | seen.keys())
     direct = {name: pattern for name in names if (pattern := pair.view.direct(name)) is not None}
@@ -89,7 +89,7 @@ def carrying(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, may
         )
     for name in sorted(commits.keys() - direct.keys() - pair.homes.keys()):
         places = translated_offsets(commits[name], {}, {}, exactly).commits
-        _name_difference(pair, name, places, commits[name], name in may_read)
+        _name_difference(pair, name, places, commits[name], name in live)
     for name, pattern in direct.items():
         if name in pair.homes:
             _name_conflict(pair, name, pattern)
