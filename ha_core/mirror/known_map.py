@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from typing import overload
 
-from ha_core.mirror.progress import CopyDamagedError, Progress, RunPage
+from ha_core.mirror.progress import CopyDamagedError, Progress
 from ha_core.model import Run
 
 
@@ -27,6 +27,11 @@ class RunTable(Sequence[Run]):
         self.extend(runs)
 
     def extend(self, runs: Iterable[Run]) -> None:
+        if isinstance(runs, RunTable):
+            self._sources.extend(runs._sources)
+            self._targets.extend(runs._targets)
+            self._records.extend(runs._records)
+            return
         for run in runs:
             self._sources.append(run.source)
             self._targets.append(run.target)
@@ -67,35 +72,38 @@ class KnownMap:
     :ivar source: all committed records of the source below it are in the copy.
     :ivar target: the next copied record lies there or above.
     :ivar pages: number of pages that `runs` contains; pages below it are not needed any more.
+    :ivar version: counts the changes.
     """
 
-    __slots__ = ("pages", "runs", "source", "target")
+    __slots__ = ("pages", "runs", "source", "target", "version")
 
     def __init__(self) -> None:
         self.runs = RunTable()
         self.source = self.target = -1
-        self.pages = 0
+        self.pages = self.version = 0
 
     @property
     def begun(self) -> bool:
         """Whether a progress is known."""
         return self.source >= 0
 
-    def note(self, progress: Progress, pages: Mapping[int, RunPage]) -> None:
+    def note(self, progress: Progress, pages: Mapping[int, Sequence[Run]]) -> None:
         """Take a newer progress.
 
-        :param pages: those from `self.pages` on that were written with it.
+        :param pages: runs of the pages from `self.pages` on that were written with it.
         :raises CopyDamagedError: one is missing: all notes have to be read again.
         """
         try:
-            new = [run for number in range(self.pages, progress.pages) for run in pages[number].runs]
+            new = [pages[number] for number in range(self.pages, progress.pages)]
         except KeyError as error:
             raise CopyDamagedError(f"page {error} of the map is not in the copy log") from None
-        new += progress.runs
+        new.append(progress.runs)
+        self.version += 1
         if not self._reaches_beyond(progress):
-            if new:
-                self.runs.cut(new[0].source)
-                self.runs.extend(new)
+            if first := next((runs[0] for runs in new if len(runs)), None):
+                self.runs.cut(first.source)
+                for runs in new:
+                    self.runs.extend(runs)
             self.source, self.target = progress.source, progress.target
         elif progress.source == self.source:
             self.target = max(self.target, progress.target)
@@ -105,6 +113,7 @@ class KnownMap:
         """Take a map that was read as a whole, notes and the log above them."""
         self.runs = RunTable(runs)
         self.source, self.target = source, target
+        self.version += 1
 
     def report(self, runs: Sequence[Run], end: int) -> bool:
         """Take a copier's report. False: it begins above what is known, or contradicts it, and nothing was taken.
@@ -124,6 +133,7 @@ class KnownMap:
             self.runs.extend(later)
             self.target = max(self.target, later[-1].target + later[-1].records)
         self.source = end
+        self.version += 1
         return True
 
     def _going_on(self, runs: Sequence[Run]) -> Sequence[Run] | None:

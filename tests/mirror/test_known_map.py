@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from ha_core.flows.translation import CopiedEnd, Translated, by_runs
 from ha_core.mirror import progress as progress_module
 from ha_core.mirror.known_map import KnownMap, RunTable
-from ha_core.mirror.progress import Copied, CopyDamagedError, Progress, ProgressBuilder, RunPage, Writer
+from ha_core.mirror.progress import Copied, CopyDamagedError, Progress, ProgressBuilder, Writer
 from ha_core.model import Run
 
 STEPS = st.lists(
@@ -26,7 +26,7 @@ class Copier:
 
     progress: Progress = field(default_factory=lambda: Progress(Writer(1, 0), 5, 0))
     records: list[tuple[int, int]] = field(default_factory=list)
-    pages: dict[int, RunPage] = field(default_factory=dict)
+    pages: dict[int, RunTable] = field(default_factory=dict)
     noted: Progress | None = None
 
     def __post_init__(self) -> None:
@@ -39,7 +39,7 @@ class Copier:
 
     def note(self) -> None:
         pages, self.noted = self.account.notes()
-        self.pages |= {page.number: page for page in pages}
+        self.pages |= {page.number: RunTable(page.runs) for page in pages}
 
     def take_over(self, markers: int) -> None:
         self.note()

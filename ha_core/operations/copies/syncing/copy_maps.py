@@ -13,7 +13,7 @@ from ha_core.flows.translation import CopiedEnd, Translation, Untranslated, by_r
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.takeover import CopyPartition
-from ha_core.mirror.known_map import KnownMap
+from ha_core.mirror.known_map import KnownMap, RunTable
 from ha_core.mirror.notes import CopyId, copy_of, decode, is_intent, is_page
 from ha_core.mirror.progress import CopyDamagedError, Progress, RunPage, TopicIds
 from ha_core.model import CopiedPartition, MirrorCopies
@@ -46,22 +46,21 @@ class _Copy:
 
     known: KnownMap = field(default_factory=KnownMap)
     ids: TopicIds = field(default_factory=TopicIds)
-    pages: dict[int, RunPage] = field(default_factory=dict)
+    pages: dict[int, RunTable] = field(default_factory=dict)
     log: LogEnds | None = None
     end_before: int | None = None
     read_up_to: int | None = None
     too_long: str = ""
     trouble: str = ""
-    _map: tuple[int, ...] = ()
+    _places_of: tuple[int, int] = (0, 0)
     _places: dict[int, Translation] = field(default_factory=dict)
-    """Offset → its translation by `_map`."""
+    """Offset → its translation, by the map of this version and the log start."""
 
     def place(self, offset: int) -> Translation:
         """Groups at one place, and groups that stand still, are translated once."""
         known, start = self.known, 0 if self.log is None else self.log.start
-        map_now = known.source, known.target, len(known.runs), start
-        if map_now != self._map or len(self._places) > MAX_PLACES:
-            self._map, self._places = map_now, {}
+        if (known.version, start) != self._places_of or len(self._places) > MAX_PLACES:
+            self._places_of, self._places = (known.version, start), {}
         found = self._places.get(offset)
         if found is None:
             end = CopiedEnd(known.source, known.target)
@@ -239,7 +238,7 @@ class _NewNotes:
     """Notes of one copy since the pass before; later progresses replace earlier ones."""
 
     progress: Progress | None = None
-    pages: dict[int, RunPage] = field(default_factory=dict)
+    pages: dict[int, RunTable] = field(default_factory=dict)
 
 
 def _notes(
@@ -255,7 +254,7 @@ def _notes(
         if is_page(key):
             page = decode(key, value)[1]
             assert isinstance(page, RunPage)
-            found[copy].pages[page.number] = page
+            found[copy].pages[page.number] = RunTable(page.runs)
         else:
             newest[copy] = key, value
     for copy, raw in newest.items():

@@ -12,6 +12,7 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.kafka.verifying import copies_of
+from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import GroupCheckpoints
 from ha_core.operations.copies.syncing.copy_maps import CopyMaps, reported_copies
 from ha_core.operations.copies.syncing.pair import MirrorPair
@@ -56,7 +57,7 @@ def follow_maps(pair: MirrorPair, maps: CopyMaps, commits: Commits, seen: Seen, 
             reported_copies(pair.store.follow_mirror_copies().read(), pair.links.values()) if copies else {},
             pair.source.topic_ids({topic for topic, _ in copies}) if copies and source_answers else {},
         )
-    except KafkaAdminError as error:
+    except (KafkaAdminError, CopyDamagedError) as error:
         maps.unknown = str(error)
 
 
