@@ -5,7 +5,12 @@ from dataclasses import dataclass, field
 
 from ha_core.flows.connect_state import ConnectState
 from ha_core.kafka.admin import Admin
-from ha_core.mirror_maker.handover import OffsetsProducer, ensure_offsets_topic, write_source_offsets
+from ha_core.mirror_maker.handover import (
+    OffsetsProducer,
+    ensure_offsets_topic,
+    require_stopped,
+    write_source_offsets,
+)
 from ha_core.plan.facts.clusters import Partition
 
 EVERY_S = 60.0
@@ -28,12 +33,13 @@ class OffsetsForMirrorMaker:
     def write(self) -> None:
         """Those that have changed.
 
-        :raises HandoverError: the target does not take them.
+        :raises HandoverError: the target does not take them, or MirrorMaker 2 is at work and writes its own.
         """
         state = ConnectState.dedicated(self.source_alias)
         changed = {key: offset for key, offset in self.reached().items() if self._written.get(key) != offset}
         if not changed:
             return
+        require_stopped(self.target, state)
         if not self._there:
             ensure_offsets_topic(self.target, state)
             self._there = True

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.flows.translation import SyncStore
@@ -28,7 +29,7 @@ from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.for_mirror_maker import EVERY_S, OffsetsForMirrorMaker
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.guarding import guard_remote_topics
-from ha_core.mirror_maker.handover import offsets_producer
+from ha_core.mirror_maker.handover import offsets_producer, require_stopped
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
@@ -126,6 +127,7 @@ class RunningFlow:
             raise KafkaAdminError(
                 flow.target, f"is the same cluster as {flow.source}: its id is {ids[0]}. Correct the file."
             )
+        require_stopped(target, ConnectState.dedicated(flow.source))
         ensure_copy_log(target, COPIES_LOG, COPIES_LOG_PARTITIONS)
         ensure_internal_topics(flow, source, target)
         its_id = FlowId(flow.name, *ids)

@@ -34,6 +34,7 @@ from ha_core.mirror_maker.handover import (
 from ha_core.model import Cluster
 from ha_core.plan.facts.clusters import Partition
 from stack.harness import Stack
+from tests.kit.flows import write_flows
 from tests.kit.running import bootstrap
 
 TARGET = "west"
@@ -117,6 +118,13 @@ class Handovers:
     def settings(self) -> dict[str, str]:
         return {"bootstrap.servers": bootstrap(self.stack, TARGET)}
 
+    def flows_file(self) -> Path:
+        """The flow as a file for our workers."""
+        flow = f"{self.alias}->{TARGET}"
+        addresses = {self.alias: bootstrap(self.stack, "east"), TARGET: bootstrap(self.stack, TARGET)}
+        properties = {f"{flow}.enabled": "true", f"{flow}.topics": self.topic, "emit.heartbeats.enabled": "false"}
+        return write_flows(self.folder, addresses, properties)
+
     @contextmanager
     def mirror_maker(self, patience_s: float = 60.0) -> Iterator[Program]:
         """:param patience_s: for its end; 0: it is killed."""
@@ -185,14 +193,14 @@ class Handovers:
         before = self._ends()
         wait_until(lambda: all(end >= before[key] + beyond for key, end in self._ends().items()), str(before))
 
-    def await_last(self, count: int) -> None:
-        """Until the last record of the source's partitions is the last of the remote ones."""
+    def await_last(self) -> None:
+        """Until the last record of each partition of the source is the last of the remote one. Nothing may write."""
 
         def level() -> bool:
             pairs = [(self.in_source(number), self.in_target(number)) for number in range(self.partitions)]
             return all(there and here[-1][1] == there[-1][1] for here, there in pairs)
 
-        wait_until(level, f"{count} records")
+        wait_until(level, "the copies are not level")
 
     def _ends(self) -> dict[Partition, int]:
         keys = [(self.remote, number) for number in range(self.partitions)]

@@ -13,6 +13,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 from kafka.partitioner.default import murmur2
 
+from ha_core.cli.exits import ATTENTION, BAD_INPUT
 from ha_core.flows.records import SourceOffset
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
@@ -32,7 +33,9 @@ from ha_core.mirror_maker.handover import (
 )
 from ha_core.mirror_maker.handover.windows import Bounds
 from stack.harness import Stack
-from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, clusters, partitions_of_keys
+from tests.cli.invoking import run
+from tests.kit.flows import flows
+from tests.kit.handing_over import LOG, LOG_PARTITIONS, TARGET, Handovers, clusters, partitions_of_keys, wait_until
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -100,7 +103,7 @@ def make(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Make:
 def copied(flow: Begun) -> list[object]:
     """The remote topic's records when our copier has come to the end."""
     with flow.copying():
-        flow.await_last(0)
+        flow.await_last()
     return [record for _, record in flow.in_target(0)]
 
 
@@ -279,7 +282,7 @@ def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> 
     # Then a copy loop of flows passes and counts them
     wanted = [record for _, record in flow.in_source(0)]
     with flow.copying(passes_overtaken=True) as job:
-        flow.await_last(0)
+        flow.await_last()
         (status,) = job.statuses().values()
     assert status.overtaken == 10
     assert [record for _, record in flow.in_target(0)][10:] == wanted
@@ -348,3 +351,37 @@ def test_an_offsets_topic_with_which_connect_would_not_start_is_refused(make: Ma
     flow.target.create_topics([TopicSpec(flow.state.offsets_topic, 5, 1, {"cleanup.policy": "delete"})])
     with pytest.raises(StandsInTheWayError, match=r"cleanup\.policy=delete"):
         ensure_offsets_topic(flow.target, flow.state)
+
+
+def test_a_flow_goes_from_mirror_maker_to_a_worker_and_back_by_commands(make: Make) -> None:
+    flow = make(2)
+    for partition in range(2):
+        flow.write(40, partition)
+        flow.copy(range(20), partition)
+    flow.commit(9, 0)
+    words = str(flow.flows_file()), f"{flow.alias}->{TARGET}"
+    # Given one partition whose offset is unknown, and a place by hand for it
+    code, shown = run("flows", "take", *words)
+    assert (code, list(shown["refused"])) == (ATTENTION, [f"{flow.remote}-1"])
+    assert [(row["topic"], row["goes on at"], row["doubles records"]) for row in shown["handed"]] == [
+        (flow.topic, "20", "no")
+    ]
+    code, shown = run("flows", "take", *words, "--at", f"{flow.topic}-1=20", "--begin")
+    assert (code, len(shown["handed"]), shown["begun"]) == (0, 2, True)
+    # When a worker copies the rest, and is killed
+    with flows(Path(words[0])) as worker:
+        wait_until(lambda: all(len(flow.in_target(number)) == 40 for number in range(2)), worker.text())
+        worker.kill()
+    # Then each remote topic is the source, and MirrorMaker 2 goes on above it
+    for number in range(2):
+        assert [record for _, record in flow.in_target(number)] == [record for _, record in flow.in_source(number)]
+    assert run("flows", "give-back", *words) == (0, {f"{flow.topic}-{number}": 39 for number in range(2)})
+    assert flow.offsets() == {(flow.topic, number): 39 for number in range(2)}
+
+
+@pytest.mark.parametrize("place", ["orders=5", "orders-0", "orders-x=5", "-0=5", "orders-0=-5"])
+def test_a_place_of_another_form_is_refused(place: str, make: Make) -> None:
+    flow = make()
+    code, shown = run("flows", "take", str(flow.flows_file()), f"{flow.alias}->{TARGET}", "--at", place)
+    assert code == BAD_INPUT
+    assert "TOPIC-PARTITION=OFFSET" in str(shown)

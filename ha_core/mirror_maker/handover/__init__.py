@@ -26,6 +26,7 @@ from ha_core.mirror_maker.handover.offsets_topic import read_source_offsets as r
 from ha_core.mirror_maker.handover.offsets_topic import write_source_offsets as write_source_offsets
 from ha_core.mirror_maker.handover.returning import ended_copies as ended_copies
 from ha_core.mirror_maker.handover.taking import HandedCopy as HandedCopy
+from ha_core.mirror_maker.handover.taking import JudgedCopies as JudgedCopies
 from ha_core.mirror_maker.handover.taking import begin_copies as begin_copies
 from ha_core.mirror_maker.handover.taking import handed_copies as handed_copies
 from ha_core.mirror_maker.handover.taking import judged_copies as judged_copies

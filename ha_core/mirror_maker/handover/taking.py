@@ -31,9 +31,10 @@ _AT_ONCE = 8
 """Partitions that are compared together."""
 _WINDOWS = (1_000, 8_000, 64_000)
 """Records on either side of the committed offset, tried in turn until the place is exact, before the bounds."""
+_BY_HAND = "give the offset of the source by hand (`switchyard flows take … --at TOPIC-PARTITION=OFFSET --begin`)"
 _WAYS_OUT = (
     "let it run for another offset.flush.interval.ms (60 s by default), so that it tells; or delete the remote topic, "
-    "so that it is copied from the source's start; or give the offset of the source by hand"
+    f"so that it is copied from the source's start; or {_BY_HAND}"
 )
 
 
@@ -139,6 +140,8 @@ class _Judged:
         """None: it is left out. :raises HandoverError: it is refused."""
         end = self.target_ends.high_watermark
         if _goes_on(self.target, self.copy, notes, end):
+            if told is not None:
+                raise HandoverError("a copier of ours has begun it, and knows its place: no offset is needed by hand")
             return None
         if self.target_ends.open_transaction:
             raise HandoverError(
@@ -146,6 +149,8 @@ class _Judged:
                 "exactly-once MirrorMaker 2 was killed, its coordinator ends it after transaction.timeout.ms (60 s by "
                 "default); run this again then"
             )
+        if told is not None and told > self.source_ends.high_watermark:
+            raise HandoverError(f"offset {told} was given by hand, and the source ends at {self.source_ends.log_end}")
         if told is not None:
             return HandedCopy(self.copy, told, end, False, "the offset was given by hand")
         written = self.target_ends.start > 0 or _written(self.target, self.copy, 0, end)
@@ -158,18 +163,18 @@ class _Judged:
         if not written:
             raise HandoverError(
                 f"MirrorMaker 2 has copied up to offset {offset} of the source, and the remote topic holds nothing: it "
-                "was deleted and created again. Give the offset of the source by hand: 0 copies it anew"
+                f"was deleted and created again. To copy it anew from offset 0, {_BY_HAND}"
             )
         if offset >= self.source_ends.high_watermark:
             raise HandoverError(
                 f"MirrorMaker 2 has copied up to offset {offset} of the source, and that ends at "
                 f"{self.source_ends.high_watermark}: it was deleted and created again, or has lost records. Delete the "
-                "remote topic, or give the offset of the source by hand"
+                f"remote topic, or {_BY_HAND}"
             )
         try:
             return self._handed(self._aligned(offset, bounds, compacted))
         except ContradictionError as error:
-            raise HandoverError(f"{error}. Delete the remote topic, or give the offset of the source by hand") from None
+            raise HandoverError(f"{error}. Delete the remote topic, or {_BY_HAND}") from None
 
     def _aligned(self, offset: int, bounds: Bounds, compacted: bool) -> Alignment:
         here = self.source, self.copy.source_key, self.source_ends
