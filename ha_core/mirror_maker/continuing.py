@@ -19,6 +19,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import Progress
+from ha_core.mirror_maker.copier import noted_in_log
 from ha_core.mirror_maker.handover import (
     begin_copies,
     judged_copies,
@@ -81,19 +82,22 @@ class EarlierGenerations:
     def begin(self, stopped: Collection[CopyPartition]) -> list[CopyPartition]:
         """Begin those of these copies whose records an earlier copier of this flow wrote; returns them.
 
-        May be killed and run again: a copy that has notes is left alone.
+        The earlier copier is fenced first: it has another transactional id, so the fence of the present one would not
+        keep it from the topic. May be killed and run again: a copy that has notes is left alone.
         """
         by_key = {copy.key: copy for copy in stopped}
         prefix = link_prefix(self.flow)
         notes = self.read(lambda id_: id_.link.startswith(prefix) and (id_.topic, id_.partition) in by_key)
         targets = self.target.leaderships(list(by_key))
-        earlier: set[Partition] = set()
+        earlier: dict[Partition, tuple[int, CopyId]] = {}
         for id_, its in notes.items():
             key = id_.topic, id_.partition
             if its.progress is None or id_ == by_key[key].id or key not in targets:
                 continue
             if its.progress.topics.target == targets[key].topic_id:
-                earlier.add(key)
+                earlier[key] = max(earlier.get(key, (-1, id_)), (its.progress.target, id_))
+        for key, (_, id_) in sorted(earlier.items()):  # it has fenced those before it
+            self.target.fence(noted_in_log(id_, by_key[key].source_topic))
         return self._begin([by_key[key] for key in sorted(earlier)])
 
     def _begin(self, copies: Iterable[CopyPartition]) -> list[CopyPartition]:

@@ -146,5 +146,9 @@ class Copier:
 
 
 def copy_partition(topic: WantedCopy, partition: int) -> CopyPartition:
-    id_ = CopyId(topic.link, topic.remote_topic, partition)
-    return CopyPartition(id_, (COPIES_LOG, log_partition(id_, COPIES_LOG_PARTITIONS)), topic.topic)
+    return noted_in_log(CopyId(topic.link, topic.remote_topic, partition), topic.topic)
+
+
+def noted_in_log(id_: CopyId, source_topic: str) -> CopyPartition:
+    """The copy with its partition of the flows' copy log."""
+    return CopyPartition(id_, (COPIES_LOG, log_partition(id_, COPIES_LOG_PARTITIONS)), source_topic)

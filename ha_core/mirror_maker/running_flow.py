@@ -106,18 +106,27 @@ class RunningFlow:
     def _start(self) -> None:
         pause_s = _FIRST_PAUSE_S
         while not self._ending.is_set():
-            try:
-                self._open()
-            except EXPECTED as error:
-                self._opened.close()
-                if self.trouble != str(error):
-                    log.warning("%s does not start yet: %s", self.flow.name, error)
-                self.trouble = str(error)
-            else:
+            trouble = self._tried()
+            if not trouble:
                 self.trouble = ""
                 return
+            self._opened.close()
+            if self.trouble != trouble:
+                log.warning("%s does not start yet: %s", self.flow.name, trouble)
+            self.trouble = trouble
             self._ending.wait(pause_s)
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
+
+    def _tried(self) -> str:
+        """Why it cannot start now; "": it has started."""
+        try:
+            self._open()
+        except EXPECTED as error:
+            return str(error) or type(error).__name__
+        except Exception as error:
+            log.exception("%s", self.flow.name)
+            return f"{type(error).__name__}: {error}"
+        return ""
 
     def _open(self) -> None:
         flow = self.flow
@@ -161,7 +170,7 @@ class RunningFlow:
         others = self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker)
         duties = (claiming, *guarding, *others)
         self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker)
-        log.info("%s starts: %d topics are copied", flow.name, len(topics.look().copies))
+        log.info("%s starts", flow.name)
         for duty in duties:
             duty.start(flow.name)
 
