@@ -83,7 +83,7 @@ RULES = (
             *("ha_core.client_properties", "ha_core.flows", "ha_core.kafka", "ha_core.metrics", "ha_core.mirror"),
             *("ha_core.mirror_client", "ha_core.model", "ha_core.plan.facts.clusters", "ha_core.store", "ha_core.wire"),
         ),
-        ("confluent_kafka", "cryptography"),
+        ("confluent_kafka", "cryptography", "prometheus_client"),
     ),
     Rule("ha_core/tls", ("ha_core.wire.tls_files",), ()),
     Rule("ha_core/store", ("ha_core.model", "ha_core.tls", "ha_core.wire.tls_files"), ("kazoo", "yaml")),

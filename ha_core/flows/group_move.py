@@ -15,7 +15,7 @@ from ha_core.plan.facts.clusters import Partition
 EMPTY = frozenset({"Empty", "Dead"})
 
 
-class Place(NamedTuple):
+class MovedTopic(NamedTuple):
     """Where the records of a source topic are in the target.
 
     :ivar topic: its name there.
@@ -57,7 +57,7 @@ class LogStarts(NamedTuple):
     target: Mapping[Partition, int]
 
 
-def place_of(topic: str, forward: FlowRoute | None, backward: FlowRoute | None, target: str) -> Place | None:
+def place_of(topic: str, forward: FlowRoute | None, backward: FlowRoute | None, target: str) -> MovedTopic | None:
     """None: neither flow knows the topic.
 
     :param forward: the flow from source to target; None: it is not enabled.
@@ -66,17 +66,17 @@ def place_of(topic: str, forward: FlowRoute | None, backward: FlowRoute | None, 
     if backward is not None and backward.policy.topic_source(topic) == target:
         upstream = backward.policy.upstream_topic(topic)
         if upstream is not None and backward.accepts(upstream):
-            return Place(upstream, "origin")
+            return MovedTopic(upstream, "origin")
     if forward is not None and forward.accepts(topic):
-        return Place(forward.policy.format_remote_topic(forward.source, topic), "copy")
+        return MovedTopic(forward.policy.format_remote_topic(forward.source, topic), "copy")
     return None
 
 
 def moved_offsets(
     offsets: Mapping[Partition, tuple[int, str]],
-    places: Mapping[str, Place | None],
+    places: Mapping[str, MovedTopic | None],
     starts: LogStarts,
-    translate: Callable[[Partition, Place, int], Translation],
+    translate: Callable[[Partition, MovedTopic, int], Translation],
     there: TargetGroup,
 ) -> Iterator[MovedOffset | NotMoved]:
     """The group's offsets in the target.

@@ -61,7 +61,7 @@ def exact_maps(
 
 
 def _newest(notes: Mapping[CopyId, Notes]) -> dict[tuple[str, int], Notes]:
-    """Of topics that were made again the present copy: it reaches furthest in the remote topic."""
+    """The present copy of each partition: where a topic was made again, it reaches furthest in the remote topic."""
     newest: dict[tuple[str, int], Notes] = {}
     for id_, its in notes.items():
         key = id_.topic, id_.partition

@@ -3,7 +3,7 @@
 import pytest
 
 from ha_core.flows.filters import NameFilter, Patterns
-from ha_core.flows.group_move import LogStarts, MovedOffset, NotMoved, Place, moved_offsets, place_of
+from ha_core.flows.group_move import LogStarts, MovedOffset, MovedTopic, NotMoved, moved_offsets, place_of
 from ha_core.flows.groups import TargetGroup
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
 from ha_core.flows.topology import FlowRoute
@@ -15,14 +15,14 @@ THERE = FlowRoute("A", "B", DefaultPolicy(), ALL)
 BACK = FlowRoute("B", "A", DefaultPolicy(), ALL)
 RUNS = (Run(10, 0, 5), Run(16, 5, 4))
 """Offset 15 of the source has no record."""
-COPY = Place("A.orders", "copy")
+COPY = MovedTopic("A.orders", "copy")
 EMPTY = TargetGroup("Empty", {})
 
 
 def moved(
     offset: int, begins: int | None = 10, there: TargetGroup = EMPTY, copy_begins: int | None = 0
 ) -> MovedOffset | NotMoved:
-    def translate(_partition: tuple[str, int], _place: Place, offset: int) -> Translation:
+    def translate(_partition: tuple[str, int], _place: MovedTopic, offset: int) -> Translation:
         return by_runs(RUNS, offset)
 
     source = {} if begins is None else {("orders", 0): begins}
@@ -94,18 +94,18 @@ def test_a_topic_of_neither_flow_is_named() -> None:
 @pytest.mark.parametrize(
     ("topic", "forward", "backward", "place"),
     [
-        ("orders", THERE, None, Place("A.orders", "copy")),
-        ("orders", THERE, BACK, Place("A.orders", "copy")),
-        ("B.orders", THERE, BACK, Place("orders", "origin")),
-        ("B.orders", None, BACK, Place("orders", "origin")),
-        ("B.C.orders", None, BACK, Place("C.orders", "origin")),
+        ("orders", THERE, None, MovedTopic("A.orders", "copy")),
+        ("orders", THERE, BACK, MovedTopic("A.orders", "copy")),
+        ("B.orders", THERE, BACK, MovedTopic("orders", "origin")),
+        ("B.orders", None, BACK, MovedTopic("orders", "origin")),
+        ("B.C.orders", None, BACK, MovedTopic("C.orders", "origin")),
         ("orders", None, BACK, None),
-        ("orders", None, FlowRoute("B", "A", IdentityPolicy(source_alias="B"), ALL), Place("orders", "origin")),
+        ("orders", None, FlowRoute("B", "A", IdentityPolicy(source_alias="B"), ALL), MovedTopic("orders", "origin")),
         ("B.orders", THERE, None, None),
         ("mm2-copies.internal", THERE, BACK, None),
     ],
 )
 def test_a_topics_place_follows_from_the_flows_of_both_directions(
-    topic: str, forward: FlowRoute | None, backward: FlowRoute | None, place: Place | None
+    topic: str, forward: FlowRoute | None, backward: FlowRoute | None, place: MovedTopic | None
 ) -> None:
     assert place_of(topic, forward, backward, "B") == place

@@ -77,7 +77,7 @@ def properties(clusters: Mapping[str, str], separator: str) -> dict[str, str]:
 def until_all_are_seen(clusters: Mapping[str, str], separator: str, folder: Path, why: Callable[[], str]) -> None:
     """Until D sees A over three hops, and all groups have checkpoints.
 
-    Nobody asks for a topic of checkpoints before it exists: Java's consumer would have it created by the broker.
+    The test asks for a topic of checkpoints only when it exists: Java's consumer would have it created by the broker.
     """
     deadline = time.monotonic() + 300
     for alias, upstream in ASKED.items():

@@ -31,7 +31,7 @@ from ha_core.mirror_maker.handover import (
     read_source_offsets,
     write_source_offsets,
 )
-from ha_core.mirror_maker.handover.windows import Bounds
+from ha_core.mirror_maker.handover.windows import ReadBounds
 from stack.harness import Stack
 from tests.cli.invoking import run
 from tests.kit.flows import flows
@@ -74,7 +74,7 @@ class Begun(Handovers):
         self.give_back({(self.topic, partition): offset + 1})
 
     def place(self, **more: object) -> HandedCopy:
-        """Of partition 0, which is compared alone."""
+        """Values of partition 0, which is compared alone."""
         (found,) = handed_copies(self.source, self.target, self.copies[:1], self.offsets(), **more)  # type: ignore[arg-type]
         return found
 
@@ -293,10 +293,10 @@ def test_a_place_above_the_bounds_is_not_guessed(make: Make) -> None:
     flow.write(200)
     flow.copy(range(150))
     flow.commit(0)
-    found = flow.place(bounds=Bounds(records=10))
+    found = flow.place(bounds=ReadBounds(records=10))
     assert (found.source_start, found.exact) == (1, False)
     assert found.reason
-    assert flow.place(bounds=Bounds(size=500)).source_start <= 150
+    assert flow.place(bounds=ReadBounds(size=500)).source_start <= 150
     assert flow.place()[1:] == (150, 150, True, "")
 
 

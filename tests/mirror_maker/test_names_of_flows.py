@@ -1,4 +1,4 @@
-"""Which topics flows make: fan-in, fan-out, both ways, names that stay, other separators, an operator's own policy."""
+"""Topics that flows make: fan-in, fan-out, both ways, names that stay, other separators, an operator's own policy."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack

@@ -22,7 +22,7 @@ from ha_core.mirror.progress import CopyDamagedError, Progress, TopicIds
 from ha_core.mirror.recovery import above_progress
 from ha_core.mirror_maker.handover.errors import HandoverError, refused
 from ha_core.mirror_maker.handover.offsets_topic import policy_of
-from ha_core.mirror_maker.handover.windows import BOUNDS, Bounds, windows
+from ha_core.mirror_maker.handover.windows import BOUNDS, ReadBounds, windows
 from ha_core.mirror_maker.handover.workers import require_stopped
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.copied_batch import CONTROL
@@ -70,7 +70,7 @@ def handed_copies(
     copies: Collection[CopyPartition],
     offsets: Mapping[Partition, int],
     by_hand: Mapping[Partition, int] = MappingProxyType({}),
-    bounds: Bounds = BOUNDS,
+    bounds: ReadBounds = BOUNDS,
 ) -> list[HandedCopy]:
     """As `judged_copies`.
 
@@ -88,7 +88,7 @@ def judged_copies(
     copies: Collection[CopyPartition],
     offsets: Mapping[Partition, int],
     by_hand: Mapping[Partition, int] = MappingProxyType({}),
-    bounds: Bounds = BOUNDS,
+    bounds: ReadBounds = BOUNDS,
 ) -> JudgedCopies:
     """Where each copy goes on. Changes nothing.
 
@@ -135,7 +135,7 @@ class _Judged:
     target_ends: LogEnds
 
     def place(
-        self, notes: Notes | None, offset: int | None, told: int | None, bounds: Bounds, compacted: bool
+        self, notes: Notes | None, offset: int | None, told: int | None, bounds: ReadBounds, compacted: bool
     ) -> HandedCopy | None:
         """None: it is left out. :raises HandoverError: it is refused."""
         end = self.target_ends.high_watermark
@@ -176,7 +176,7 @@ class _Judged:
         except ContradictionError as error:
             raise HandoverError(f"{error}. Delete the remote topic, or {_BY_HAND}") from None
 
-    def _aligned(self, offset: int, bounds: Bounds, compacted: bool) -> Alignment:
+    def _aligned(self, offset: int, bounds: ReadBounds, compacted: bool) -> Alignment:
         here = self.source, self.copy.source_key, self.source_ends
         there = self.target, self.copy.key, self.target_ends
         for records in (*(one for one in _WINDOWS if one < bounds.records), bounds.records):

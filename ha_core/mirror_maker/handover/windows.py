@@ -1,6 +1,6 @@
 """Reads the records to compare: those of the source around the committed offset, and the last ones of the remote topic.
 
-Readings are bounded in offsets and bytes of each log (`Bounds`), and begin small.
+Readings are bounded in offsets and bytes of each log (`ReadBounds`), and begin small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SHORTER = 4
 _FEWEST = 16
 
 
-class Bounds(NamedTuple):
+class ReadBounds(NamedTuple):
     """The most that is read of each log for a partition.
 
     :ivar records: offsets on either side of the committed one, and twice as many of the remote topic.
@@ -34,10 +34,10 @@ class Bounds(NamedTuple):
     size: int = 256 << 20
 
 
-BOUNDS = Bounds()
+BOUNDS = ReadBounds()
 
 
-class _Found(NamedTuple):
+class _WindowRecord(NamedTuple):
     """:ivar time_ms: None: the remote topic's brokers have stamped it anew, or the source has no time of it."""
 
     offset: int
@@ -47,14 +47,14 @@ class _Found(NamedTuple):
     aborted: bool
 
 
-class _Source(NamedTuple):
-    records: list[_Found]
+class _SourceWindow(NamedTuple):
+    records: list[_WindowRecord]
     end: int
     removed: list[OffsetRange]
 
 
-class _Remote(NamedTuple):
-    records: list[_Found]
+class _RemoteWindow(NamedTuple):
+    records: list[_WindowRecord]
     """By position."""
     end: int
 
@@ -64,13 +64,13 @@ def windows(
     target: tuple[Admin, Partition, LogEnds],
     committed: int,
     records: int,
-    bounds: Bounds,
+    bounds: ReadBounds,
     compacted: bool,
 ) -> tuple[SourceWindow, RemoteWindow]:
     """
     :param source: where to read, and its log as it was a moment ago; likewise `target`. The target has no open
         transaction.
-    :param records: see `Bounds`.
+    :param records: see `ReadBounds`.
     :param compacted: whether the remote topic is.
     """
     source_ends, target_ends = source[2], target[2]
@@ -100,14 +100,14 @@ def windows(
 
 def _read_source(
     admin: Admin, key: Partition, ends: LogEnds, start: int, end: int, size: int, compacted: bool
-) -> _Source:
+) -> _SourceWindow:
     stable = min(max(ends.last_stable, start), end)
     # Records above the last stable offset may be committed yet, so all of them count.
     pieces = chain(admin.log(key, start, stable, committed=True), admin.log(key, stable, end))
-    found, removed, after, read = list[_Found](), list[OffsetRange](), start, 0
+    found, removed, after, read = list[_WindowRecord](), list[OffsetRange](), start, 0
     for piece in pieces:
         if read >= size:
-            return _Source(found, after, removed)
+            return _SourceWindow(found, after, removed)
         read += piece.batch.end - piece.batch.at
         for offset, record in _offsets(piece, start, end):
             if offset < after:
@@ -119,12 +119,12 @@ def _read_source(
                 found.append(_found(piece, record, offset, record.time_ms < 0, compacted))
     if after < end:
         removed.append(OffsetRange(after, end))
-    return _Source(found, end, removed)
+    return _SourceWindow(found, end, removed)
 
 
-def _read_remote(admin: Admin, key: Partition, ends: LogEnds, start: int, size: int, compacted: bool) -> _Remote:
+def _read_remote(admin: Admin, key: Partition, ends: LogEnds, start: int, size: int, compacted: bool) -> _RemoteWindow:
     end = ends.high_watermark
-    found, hidden, read = list[_Found](), 0, 0
+    found, hidden, read = list[_WindowRecord](), 0, 0
     for piece in admin.log(key, start, end, committed=True):
         read += piece.batch.end - piece.batch.at
         if read > size and end - start > _FEWEST:
@@ -135,7 +135,7 @@ def _read_remote(admin: Admin, key: Partition, ends: LogEnds, start: int, size: 
             else:
                 stamped = bool(piece.batch.attributes & LOG_APPEND_TIME)
                 found.append(_found(piece, record, offset - hidden, stamped, compacted))
-    return _Remote(found, end - hidden)
+    return _RemoteWindow(found, end - hidden)
 
 
 def _offsets(piece: Piece, start: int, end: int) -> Iterator[tuple[int, Record | None]]:
@@ -150,8 +150,8 @@ def _offsets(piece: Piece, start: int, end: int) -> Iterator[tuple[int, Record |
             yield record.offset, record
 
 
-def _found(piece: Piece, record: Record, offset: int, stamped: bool, compacted: bool) -> _Found:
-    return _Found(
+def _found(piece: Piece, record: Record, offset: int, stamped: bool, compacted: bool) -> _WindowRecord:
+    return _WindowRecord(
         offset,
         None if stamped else record.time_ms,
         blake2b(record.rest, digest_size=_DIGEST_BYTES).digest(),
@@ -160,5 +160,5 @@ def _found(piece: Piece, record: Record, offset: int, stamped: bool, compacted: 
     )
 
 
-def _content(found: _Found, timed: bool) -> bytes:
+def _content(found: _WindowRecord, timed: bool) -> bytes:
     return found.digest + (b"%d" % found.time_ms if timed and found.time_ms is not None else b"")

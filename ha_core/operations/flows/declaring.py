@@ -27,7 +27,7 @@ from ha_core.platform.errors import PlatformError
 
 @dataclass(frozen=True, slots=True)
 class Declaring:
-    """What a declaration would change.
+    """The changes that a declaration would make.
 
     :ivar flows: names of its flows.
     :ivar remarks: of its keys and its clusters.

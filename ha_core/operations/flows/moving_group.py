@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from ha_core.flows.configuration import Configuration, FlowConfig
 from ha_core.flows.errors import FlowError
-from ha_core.flows.group_move import EMPTY, LogStarts, MovedOffset, NotMoved, Place, moved_offsets, place_of
+from ha_core.flows.group_move import EMPTY, LogStarts, MovedOffset, MovedTopic, NotMoved, moved_offsets, place_of
 from ha_core.flows.groups import TargetGroup
 from ha_core.flows.translation import SyncStore, Translation, Untranslated, by_runs
 from ha_core.kafka.admin import Admin
@@ -51,7 +51,7 @@ class GroupWay(NamedTuple):
 
 @dataclass(frozen=True)
 class GroupMove:
-    """What a move would commit.
+    """The offsets that a move would commit.
 
     :ivar moved: offsets to commit in the target.
     :ivar not_moved: offsets that keep the group from moving.
@@ -250,7 +250,7 @@ class _Maps:
     origins: Mapping[tuple[str, int], ExactMap]
     _syncs: SyncStore | None = None
 
-    def translate(self, partition: Partition, place: Place, offset: int) -> Translation:
+    def translate(self, partition: Partition, place: MovedTopic, offset: int) -> Translation:
         exact = self.origins.get(partition) if place.by == "origin" else self.copies.get((place.topic, partition[1]))
         if exact is None:
             return Untranslated("no copier has noted yet where its records lie")
@@ -275,7 +275,7 @@ class _Maps:
         return self._syncs.translate(*partition, offset)
 
 
-def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, Place]) -> _Maps:
+def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, MovedTopic]) -> _Maps:
     copies = [(place.topic, partition) for (_, partition), place in places.items() if place.by == "copy"]
     origins = [key for key, place in places.items() if place.by == "origin"]
     return _Maps(

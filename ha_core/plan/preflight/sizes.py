@@ -12,7 +12,7 @@ REVISION_BYTES = 1_000_000
 """ZooKeeper accepts 1 MiB per write."""
 _PER_DOCUMENT = 500
 """Its node, its path there and in the note, fields of every document."""
-_OPERATION = 1_200
+_OPERATION = 1_300
 """The operation without its evidence of topics, and the note."""
 _PER_PARTITION = 33
 """Two extents in the map; the cut and the origin's end in the evidence."""
