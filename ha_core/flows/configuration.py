@@ -331,8 +331,8 @@ class _Flow:
         lists = []
         for key in (name, f"{name}.exclude"):
             found = self.get(key)
-            if not found.value and key == name and self._file.get(key, self._prefix) is not None:
-                self._file.remark(found.line, f"{self._prefix}{key} is blank, which matches nothing")
+            if not found.value and key == name and found.line:
+                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank, which matches nothing")
             lists.append(self._patterns(key))
         return NameFilter(*lists)
 

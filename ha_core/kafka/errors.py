@@ -73,11 +73,11 @@ class SecurityProfileError(ValueError):
 
 def refusal(cluster: str, what: str, code: int, message: str | None = None) -> KafkaAdminError:
     """The error for a code that is not retriable; `what` is a phrase such as 'commit offsets of group g'."""
-    reason = f"{name_of(code)}{': ' + message if message else ''}"
-    if code in _RIGHTS:
+    if code in _RIGHTS:  # their messages repeat the code, or show a request of the broker's that is new each time
         return NotAuthorisedError(
-            cluster, f"may not {what}: {reason}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
+            cluster, f"may not {what}: {name_of(code)}. Give the service account the {_RIGHTS[ErrorCode(code)]}."
         )
+    reason = f"{name_of(code)}{': ' + message if message else ''}"
     return RequestRefusedError(cluster, f"could not {what}: {reason}.")
 
 
@@ -86,6 +86,7 @@ _RIGHTS = {
         "rights Describe, DescribeConfigs, AlterConfigs, Read, Create, Alter and Delete on the topic"
     ),
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "rights Describe, Read and Delete on the group",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "rights Describe and Write on the transactional id, or its prefix",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: (
         "rights Describe, DescribeConfigs, Create and, for ACLs, Alter on the cluster"
     ),

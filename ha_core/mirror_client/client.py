@@ -12,6 +12,7 @@ from ha_core.flows import reach
 from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.flows.policies import HEARTBEATS, DefaultPolicy, ReplicationPolicy
 from ha_core.flows.records import Checkpoint, Heartbeat, OffsetSync
+from ha_core.mirror_client.reading import stops_reading
 
 Record = TypeVar("Record", Heartbeat, Checkpoint, OffsetSync)
 Groups = str | re.Pattern[str] | Iterable[str]
@@ -145,7 +146,9 @@ class MirrorClient:
                 if (error := message.error()) is not None:
                     if error.code() == KafkaError._PARTITION_EOF:
                         return
-                    raise MirrorClientError(f"topic {topic} cannot be read: {error.str()}")
+                    if stops_reading(error):
+                        raise MirrorClientError(f"topic {topic} cannot be read: {error.str()}")
+                    continue
                 start = int(message.offset() or 0) + 1
                 if start > end:
                     return

@@ -10,6 +10,7 @@ from confluent_kafka.cimpl import KafkaError
 from ha_core.flows.errors import MirrorClientError
 from ha_core.mirror.notes import CopyId, Notes, copy_of
 from ha_core.mirror.progress import CopyDamagedError
+from ha_core.mirror_client.reading import stops_reading
 
 COPIES_LOG = "mm2-copies.internal"
 """Topic of the target with the copiers' notes. MirrorMaker 2 takes a topic of such a name for an internal one, and
@@ -40,9 +41,10 @@ def read_copy_notes(
             if message is None:
                 continue
             if (error := message.error()) is not None:
-                if error.code() != KafkaError._PARTITION_EOF:
+                if error.code() == KafkaError._PARTITION_EOF:
+                    left.discard(int(message.partition() or 0))
+                elif stops_reading(error):
                     raise MirrorClientError(f"topic {COPIES_LOG} cannot be read: {error.str()}")
-                left.discard(int(message.partition() or 0))
                 continue
             key, value = message.key(), message.value()
             if isinstance(key, bytes) and isinstance(value, bytes) and chosen(copy := copy_of(key)):

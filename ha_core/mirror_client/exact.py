@@ -14,6 +14,7 @@ from ha_core.flows.translation import Translation, Untranslated, by_runs
 from ha_core.mirror.notes import CopyId, Notes
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.mirror_client.copy_notes import read_copy_notes
+from ha_core.mirror_client.topic_ids import topic_ids
 from ha_core.model import Run
 
 
@@ -51,7 +52,7 @@ def exact_maps(
         settings, lambda id_: (id_.topic, id_.partition) in wanted and id_.link.startswith(prefix), timeout_s
     )
     found: dict[tuple[str, int], ExactMap] = {}
-    for key, its in _newest(notes).items():
+    for key, its in _present(notes, topic_ids(settings, {topic for topic, _ in wanted}, timeout_s)).items():
         assert its.progress is not None
         try:
             found[key] = ExactMap(its.runs, its.progress.base)
@@ -60,14 +61,18 @@ def exact_maps(
     return found
 
 
-def _newest(notes: Mapping[CopyId, Notes]) -> dict[tuple[str, int], Notes]:
-    """The present copy of each partition: where a topic was made again, it reaches furthest in the remote topic."""
-    newest: dict[tuple[str, int], Notes] = {}
+def _present(notes: Mapping[CopyId, Notes], ids: Mapping[str, str]) -> dict[tuple[str, int], Notes]:
+    """The notes of the present copies. The copy log keeps those of earlier ones, too: of a remote topic that was
+    deleted, which has another id, and of a topic of the source that was made again, whose copy ends lower.
+
+    :param ids: remote topic → its id; "": the brokers have none.
+    """
+    present: dict[tuple[str, int], Notes] = {}
     for id_, its in notes.items():
-        key = id_.topic, id_.partition
-        other = newest.get(key)
-        if its.progress is not None and (
-            other is None or other.progress is None or its.progress.target > other.progress.target
-        ):
-            newest[key] = its
-    return newest
+        key, progress = (id_.topic, id_.partition), its.progress
+        if progress is None or (progress.topics.target and progress.topics.target != ids.get(id_.topic)):
+            continue
+        other = present.get(key)
+        if other is None or other.progress is None or progress.target > other.progress.target:
+            present[key] = its
+    return present

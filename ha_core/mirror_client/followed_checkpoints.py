@@ -9,6 +9,7 @@ from confluent_kafka.cimpl import KafkaError
 
 from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.flows.records import Checkpoint
+from ha_core.mirror_client.reading import stops_reading
 
 _TIMEOUT_S = 30.0
 _POLL_S = 0.2
@@ -68,9 +69,10 @@ class FollowedCheckpoints:
         if message is None:
             return
         if (error := message.error()) is not None:
-            if error.code() != KafkaError._PARTITION_EOF:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._at = max(self._at, int(message.offset() or 0))  # above it are markers at most
+            elif stops_reading(error):
                 raise MirrorClientError(f"topic {self._topic} cannot be read: {error.str()}")
-            self._at = max(self._at, int(message.offset() or 0))  # above it are markers at most
             return
         self._at = int(message.offset() or 0) + 1
         try:

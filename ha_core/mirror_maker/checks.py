@@ -1,5 +1,6 @@
 """Checks of flows against their live clusters, before anything starts."""
 
+import re
 import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +15,9 @@ from ha_core.flows.topology import Diamond, NameConflict, diamonds, local_topics
 from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.mirror_client import MirrorClient
 from ha_core.mirror_maker.clusters import FlowClusters
+from ha_core.mirror_maker.internal_topics import objections
+from ha_core.mirror_maker.rights import missing_rights
+from ha_core.model import FlowWorker
 from ha_core.plan.facts.clusters import ListedTopic
 
 _AT_ONCE = 8
@@ -21,6 +25,8 @@ _BEATS = 3
 """Intervals after which a flow that wrote no heartbeat is taken for stopped."""
 _MAX_WAIT_S = 10.0
 _LOOK_S = 0.5
+_NAME = re.compile(r"[\w.-]+", re.ASCII)
+"""Parts of `topics` that name one topic."""
 
 
 class LiveCluster(NamedTuple):
@@ -34,11 +40,17 @@ class LiveCluster(NamedTuple):
 
 
 def check_live(
-    found: Configuration, clusters: FlowClusters, flows: Collection[FlowConfig], ours: Collection[str] = ()
+    found: Configuration,
+    clusters: FlowClusters,
+    flows: Collection[FlowConfig],
+    ours: Collection[str] = (),
+    shared: bool = False,
 ) -> Iterator[Remark]:
     """Errors and remarks about these flows. A cluster that is away is a remark: its flows start when it is back.
 
     :param ours: names of flows that workers of this ZooKeeper run: heartbeats of these are expected.
+    :param shared: whether workers know each other by ZooKeeper: one of them that has lost it may still write
+        heartbeats, so those of strangers are a remark.
     """
     aliases = sorted({alias for flow in flows for alias in (flow.source, flow.target)})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -51,10 +63,39 @@ def check_live(
         yield Remark(0, _text_of_conflict(conflict), error=True)
     for diamond in diamonds(copies):
         yield Remark(0, _text_of_diamond(diamond))
-    reachable = [
-        flow for flow in flows if flow.name not in ours and not (live[flow.source].error or live[flow.target].error)
-    ]
-    yield from running_elsewhere(clusters, [flow for flow in reachable if HEARTBEATS in live[flow.target].topics])
+    reachable = [flow for flow in flows if not (live[flow.source].error or live[flow.target].error)]
+    for flow in reachable:
+        yield from _of_internal_topics(clusters, flow)
+        yield from _unseen(flow, live[flow.source].topics)
+    yield from missing_rights(clusters, reachable, {alias: one.topics for alias, one in live.items()})
+    strange = [flow for flow in reachable if flow.name not in ours and HEARTBEATS in live[flow.target].topics]
+    for remark in running_elsewhere(clusters, strange):
+        yield remark._replace(error=remark.error and not shared)
+
+
+def flows_of_workers(workers: Iterable[FlowWorker]) -> set[str]:
+    """Names of the flows that live workers of a ZooKeeper run."""
+    return {key.partition("@")[0].removesuffix(" heartbeats") for worker in workers for key in worker.flows}
+
+
+def _of_internal_topics(clusters: FlowClusters, flow: FlowConfig) -> Iterator[Remark]:
+    try:
+        with clusters.admin(flow.source) as source, clusters.admin(flow.target) as target:
+            yield from (Remark(0, text, error=True) for text in objections(flow, source, target))
+    except KafkaAdminError as error:
+        yield Remark(0, f"{flow.name}: its internal topics cannot be checked: {error}")
+
+
+def _unseen(flow: FlowConfig, topics: Iterable[str]) -> Iterator[Remark]:
+    """Names in `topics` that the source does not show: a name is misspelt, or the account may not see it."""
+    known = list(topics)
+    for text in flow.topics.include.texts:
+        if _NAME.fullmatch(text) and not any(map(re.compile(text).fullmatch, known)):
+            yield Remark(
+                0,
+                f"{flow.name}: topics names {text}, which {flow.source} does not have, or does not show to this "
+                "account: for that it needs the right Describe",
+            )
 
 
 def running_elsewhere(clusters: FlowClusters, flows: Iterable[FlowConfig]) -> Iterator[Remark]:
@@ -136,7 +177,7 @@ def require(remarks: Iterable[Remark], name: str) -> list[Remark]:
 
     :raises FlowError: there are errors; names all of them.
     """
-    found = list(remarks)
+    found = list(dict.fromkeys(remarks))
     if errors := [remark.text for remark in found if remark.error]:
         raise FlowError(f"{name} cannot be run now:\n" + "\n".join(f"- {text}" for text in errors))
     return found

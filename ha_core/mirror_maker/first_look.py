@@ -19,6 +19,7 @@ from ha_core.flows.starts import SeenLog, start_offset
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import NotReadyError
 from ha_core.kafka.facts import TopicSpec
+from ha_core.mirror_client.reading import stops_reading
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.plan.facts.clusters import Partition
 
@@ -115,7 +116,9 @@ def _read(settings: Mapping[str, Any], key: bytes) -> FirstLook | None:
             if (error := message.error()) is not None:
                 if error.code() == KafkaError._PARTITION_EOF:
                     return None
-                raise MirrorClientError(f"topic {TOPIC} cannot be read: {error.str()}")
+                if stops_reading(error):
+                    raise MirrorClientError(f"topic {TOPIC} cannot be read: {error.str()}")
+                continue
             if message.key() == key:
                 return _decoded(message.value() or b"")
     except KafkaException as error:

@@ -10,6 +10,9 @@ from ha_core.flows.policies import HEARTBEATS
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
+from ha_core.mirror_client.copy_notes import COPIES_LOG
+from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS
+from ha_core.mirror_maker.first_look import TOPIC as FIRST_LOOKS
 
 log = logging.getLogger(__name__)
 _POLICY = "cleanup.policy"
@@ -46,6 +49,18 @@ def ensure_internal_topics(flow: FlowConfig, source: Admin, target: Admin) -> No
         _ensure(flow, admin, [topic for topic in internal_topics(flow) if topic.in_source == in_source])
 
 
+def objections(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[str]:
+    """Internal topics that exist in a shape with which the flow cannot run, each with the way out."""
+    its = list(internal_topics(flow))
+    in_target = {topic.name: 1 for topic in its if not topic.in_source} | {COPIES_LOG: COPIES_LOG_PARTITIONS}
+    if flow.begins_at == "latest":
+        in_target[FIRST_LOOKS] = 1
+    for admin, wanted in ((source, {topic.name: 1 for topic in its if topic.in_source}), (target, in_target)):
+        there = admin.topics(list(wanted), offsets=False)
+        for name, found in there.items():
+            yield from _objections(admin.cluster.name, found, wanted[name])
+
+
 def ensure_heartbeats(flow: FlowConfig, target: Admin) -> None:
     """`ensure_internal_topics` for a flow that only writes heartbeats."""
     _ensure(flow, target, [topic for topic in internal_topics(flow) if topic.name == HEARTBEATS])
@@ -54,7 +69,7 @@ def ensure_heartbeats(flow: FlowConfig, target: Admin) -> None:
 def _ensure(flow: FlowConfig, admin: Admin, topics: Iterable[InternalTopic]) -> None:
     wanted = {topic.name: topic for topic in topics}
     there = admin.topics(list(wanted), offsets=False)
-    errors = [text for name in there for text in _objections(admin.cluster.name, there[name])]
+    errors = [text for name in there for text in _objections(admin.cluster.name, there[name], 1)]
     if errors:
         raise FlowError(" ".join(errors))
     missing = [_spec(topic) for name, topic in wanted.items() if name not in there]
@@ -63,11 +78,11 @@ def _ensure(flow: FlowConfig, admin: Admin, topics: Iterable[InternalTopic]) -> 
             log.info("%s: %s", flow.name, note)
 
 
-def _objections(cluster: str, topic: TopicDescription) -> Iterator[str]:
-    if topic.partitions != 1:
+def _objections(cluster: str, topic: TopicDescription, partitions: int) -> Iterator[str]:
+    if topic.partitions != partitions:
         yield (
             f"The internal topic {topic.name} of {cluster} has {topic.partitions} partitions, and its readers read "
-            "one: delete it, so that it is created anew, or use another replication.policy.separator."
+            f"{partitions}: delete it, so that it is created anew, or use another replication.policy.separator."
         )
     policy = topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
     if policy != "compact":

@@ -4,11 +4,14 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaException, Producer
+from confluent_kafka.cimpl import KafkaError
 
 from ha_core.flows.errors import MirrorClientError
 
 _FLUSH_S = 30.0
 _PARTITION = 0
+_DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
+"""The second one where a producer may write to no topic at all: it gets no id."""
 
 
 class InternalRecord(NamedTuple):
@@ -22,21 +25,26 @@ class InternalProducer:
 
     def __init__(self, cluster: str, settings: dict[str, Any]) -> None:
         """:param settings: of librdkafka."""
-        self._cluster = cluster
         fixed = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
-        self._producer = Producer({**settings, **fixed, "message.timeout.ms": int(1000 * _FLUSH_S)})
+        times = {"message.timeout.ms": int(1000 * _FLUSH_S)}
+        self._cluster, self._settings = cluster, {**settings, **fixed, **times, "error_cb": self._heard}
+        self._producer: Producer | None = None
+        self._fatal: KafkaError | None = None
 
     def write(self, records: Iterable[InternalRecord]) -> None:
         """Returns when all in-sync replicas have the records.
 
         :raises MirrorClientError: some are not acknowledged; they may have been written all the same.
         """
-        failures: list[str] = []
+        if self._producer is None:
+            self._producer, self._fatal = Producer(self._settings), None
+        failures: list[tuple[str, KafkaError]] = []
 
-        def delivered(error: object, _message: object) -> None:
+        def delivered(error: KafkaError | None, message: Any) -> None:
             if error is not None:
-                failures.append(str(error))
+                failures.append((message.topic(), error))
 
+        topic = ""
         try:
             for topic, key, value in records:
                 while True:
@@ -47,7 +55,21 @@ class InternalProducer:
                         self._producer.poll(0.1)
             left = self._producer.flush(2 * _FLUSH_S)
         except KafkaException as error:
-            raise MirrorClientError(f"{self._cluster} takes no record: {error.args[0].str()}") from None
-        if failures or left:
-            why = failures[0] if failures else f"{left} records were not acknowledged in {2 * _FLUSH_S:.0f} s"
-            raise MirrorClientError(f"{self._cluster} takes no record: {why}")
+            raise self._refused(topic, error.args[0]) from None
+        if failures:
+            raise self._refused(*failures[0])
+        if left:
+            raise MirrorClientError(
+                f"{self._cluster}: {left} records of topic {topic} were not acknowledged in {2 * _FLUSH_S:.0f} s"
+            )
+
+    def _heard(self, error: KafkaError) -> None:
+        if error.fatal():
+            self._fatal = error
+
+    def _refused(self, topic: str, error: KafkaError) -> MirrorClientError:
+        cause = self._fatal or error
+        if self._fatal is not None or error.fatal():
+            self._producer = None  # it would refuse for ever, also after the cause is mended
+        right = f". Give the account the right Write on topic {topic}" if cause.code() in _DENIED else ""
+        return MirrorClientError(f"{self._cluster}: topic {topic} takes no record: {cause.str()}{right}")

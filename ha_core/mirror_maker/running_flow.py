@@ -35,6 +35,7 @@ from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
+from ha_core.mirror_maker.telling import StandstillLog
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.model import FlowId
 from ha_core.plan.facts.clusters import Partition
@@ -81,6 +82,7 @@ class RunningFlow:
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
         self.key = ""
+        self.standstills = StandstillLog(flow.name)
         self._opened = ExitStack()
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._start, name=f"{flow.name} starts", daemon=True)

@@ -59,6 +59,7 @@ class Worker:
                 self._check()
                 if looks % round(_REPORT_S / _LOOK_S) == 0:
                     self._reread()
+                    self._tell()
                     self.membership.report({state.flow: state.to_json() for state in self.states()})
         finally:
             self._stop(list(self.running))
@@ -96,6 +97,11 @@ class Worker:
             if str(error) != self._trouble:
                 log.warning("flows go on as they are: %s", error)
             self._trouble = str(error)
+
+    def _tell(self) -> None:
+        for running in self.flows():
+            if running.parts is not None:
+                running.standstills.look(running.parts.copier.statuses())
 
     def _check(self) -> None:
         for running in self.running.values():

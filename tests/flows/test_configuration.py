@@ -155,7 +155,7 @@ def test_a_policy_of_ones_own_comes_by_its_name() -> None:
             "offset.storage.replication.factor = 1",
             "offset.storage.replication.factor has no effect: it belongs to Kafka Connect's workers",
         ),
-        ("A->B.topics = ", "A->B.topics is blank, which matches nothing"),
+        ("A->B.topics = ", "topics of A->B is blank, which matches nothing"),
     ],
 )
 def test_keys_without_effect_are_named(lines: str, remark: str) -> None:

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Producer
 
+from ha_core.flows.translation import Translated
+from ha_core.mirror_client import exact_maps
 from stack.clients import java_mirror_client
 from stack.harness import Stack
 from tests.kit.flows import (
@@ -197,6 +199,12 @@ def test_groups_of_a_topic_that_is_copied_anew_go_on_at_their_record(
     for group in ("redone-middle", "redone-head"):
         assert_goes_on(east, west, flow, group, "redone", tmp_path)
     assert committed(west, "redone-middle", "east.redone") < first
+    # The copy log has the notes of both copies
+    key = "east.redone", 0
+    until(lambda: exact_maps({"bootstrap.servers": west}, "east->west", [key])[key].runs[-1].after == 2000)
+    found = exact_maps({"bootstrap.servers": west}, "east->west", [key])[key].translate(1700)
+    assert isinstance(found, Translated)
+    assert found.offset == committed(west, "redone-middle", "east.redone")
 
 
 def test_a_group_of_a_topic_that_is_made_again_goes_on_in_the_new_one(

@@ -1,5 +1,6 @@
 """Topics that flows make: fan-in, fan-out, both ways, names that stay, other separators, an operator's own policy."""
 
+import time
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -209,3 +210,29 @@ def test_an_operators_own_policy_names_remote_topics(
     monkeypatch.setenv("PYTHONPATH", str(package), prepend=":")
     started.run("own", "AB", **{"A_to_B.enabled": "true", "topics": "own", "replication.policy.class": "suffix"})
     started.until_copied("B", "own-from-A", "A", "own")
+
+
+def test_a_topic_that_two_flows_would_write_is_copied_by_one_of_them_at_most(
+    clusters: dict[str, str], tmp_path: Path
+) -> None:
+    """Its name comes up in both sources after the start, which refuses such files."""
+    java = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+    properties = QUICK | {
+        "A->C.enabled": "true",
+        "B->C.enabled": "true",
+        "topics": "later-.*",
+        "replication.policy.class": java,
+    }
+    with flows(write_flows(tmp_path, clusters, properties)) as process:
+        until(lambda: process.text().count(" starts") >= 2, 30, process.text)
+        for number in range(3):
+            for alias in "AB":
+                create_topic(clusters[alias], f"later-{number}", 1)
+                produce(clusters[alias], f"later-{number}", (f"{alias} {each}".encode() for each in range(200)))
+        text = "would be written by A->C and B->C"
+        until(lambda: text in process.text(), 60, process.text)
+        time.sleep(10)
+        for number in range(3):
+            if there(clusters["C"], f"later-{number}"):
+                found = records(clusters["C"], f"later-{number}")
+                assert found in ([], *(records(clusters[alias], f"later-{number}") for alias in "AB")), process.text()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from ha_core.mirror_client import MirrorClient, MirrorClientError
 from stack.harness import Stack
 from tests.kit.flows import FlowProcess, copying, count, produce, records, until, write_flows
 from tests.kit.remote_topics import key_of, state
@@ -51,3 +52,32 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
     finally:
         codes = [first.stop(), second.stop()]
     assert codes == [0, 0], both()
+
+
+def test_workers_of_files_that_give_the_same_aliases_to_other_clusters_write_each_their_heartbeats(
+    stack: Stack, tmp_path: Path
+) -> None:
+    """A flow that only writes heartbeats was one flow to all workers of a ZooKeeper, whatever its clusters: one of these
+    two targets got none, so no client found out how it can be reached."""
+    east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
+    one = {"near->far.enabled": "true", "topics": "none"}
+    files = [
+        write_flows(tmp_path, {"near": east, "far": west}, one, "first"),
+        write_flows(tmp_path, {"near": west, "far": east}, one, "second"),
+    ]
+    workers = [FlowProcess(file, ["--zookeeper", stack.zookeeper]) for file in files]
+
+    def has(bootstrap: str) -> bool:
+        """Heartbeats of the disabled flow."""
+        try:
+            with MirrorClient({"bootstrap.servers": bootstrap}) as client:
+                return any((one.source_alias, one.target_alias) == ("far", "near") for one in client.heartbeats())
+        except MirrorClientError:
+            return False
+
+    try:
+        for address in (east, west):
+            until(lambda address=address: has(address), 30, lambda: "\n".join(one.text() for one in workers))  # type: ignore[misc]
+    finally:
+        codes = [worker.stop() for worker in workers]
+    assert codes == [0, 0]

@@ -18,7 +18,7 @@ from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
 from ha_core.metrics.http import HttpServer
-from ha_core.mirror_maker.checks import check_live, require
+from ha_core.mirror_maker.checks import check_live, flows_of_workers, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.declared_flows import DeclaredFlows, declared_in
 from ha_core.mirror_maker.flows_file import FlowsFile
@@ -112,15 +112,16 @@ def run_worker(
     if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
         known = ", ".join(cluster.alias for cluster in found.clusters)
         raise FlowError(f"--clusters {unknown[0]} is none of the clusters of {name}: {known}")
+    chosen = [flow for flow in found.flows if not targets or flow.target in targets]
+    ours = set[str]() if store is None else flows_of_workers(store.flow_workers())
+    checked = check_live(found, FlowClusters(found.clusters, name), chosen, ours, shared=store is not None)
+    for remark in require(checked, name):
+        log.warning("%s", remark.text)
     membership: FlowMembership = OnlyWorker()
     if store is not None:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         this = FlowWorker(id=uuid.uuid4().hex, host=socket.gethostname(), pid=os.getpid(), since=now, file=name)
         membership = opened.enter_context(SharingWorker(store, this))
-    else:
-        chosen = [flow for flow in found.flows if not targets or flow.target in targets]
-        for remark in require(check_live(found, FlowClusters(found.clusters, name), chosen), name):
-            log.warning("%s", remark.text)
     worker = Worker(read, membership, targets, guards)
     if metrics_port is not None:
         server = HttpServer(metrics_host, metrics_port, FlowMetrics(worker.flows).render, tuple, "--metrics-port")

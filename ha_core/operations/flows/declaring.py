@@ -10,7 +10,7 @@ from ha_core.flows.declared import keys_of, keys_of_properties, require_no_secre
 from ha_core.flows.errors import FlowError
 from ha_core.flows.properties import parse
 from ha_core.flows.remarks import Remark
-from ha_core.mirror_maker.checks import check_live, require
+from ha_core.mirror_maker.checks import check_live, flows_of_workers, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.declared_flows import declared_in
 from ha_core.mirror_maker.flows_file import ReadConfiguration, own_policies
@@ -198,8 +198,7 @@ def _configuration(text: str, name: str, like_3_9: bool, probe: bool) -> Configu
 
 def _asked(environment: Environment, found: Configuration) -> tuple[Remark, ...]:
     clusters = FlowClusters(found.clusters, found.name)
-    keys = (key for worker in environment.store.flow_workers() for key in worker.flows)
-    ours = {key.partition("@")[0].removesuffix(" heartbeats") for key in keys}
+    ours = flows_of_workers(environment.store.flow_workers())
     return (*clusters.remarks, *require(check_live(found, clusters, found.flows, ours), found.name))
 
 

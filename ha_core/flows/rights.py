@@ -1,0 +1,104 @@
+"""Rights that the account of a flow needs on topics and clusters, and those that it lacks.
+
+Brokers tell an account its own rights on topics that exist, and on the cluster. Rights to create topics, on groups and
+on transactional ids show by an attempt only.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import NamedTuple
+
+READ, WRITE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = (
+    *("Read", "Write", "Alter", "Describe"),
+    *("DescribeConfigs", "AlterConfigs"),
+)
+_BITS = {READ: 3, WRITE: 4, ALTER: 7, DESCRIBE: 8, DESCRIBE_CONFIGS: 10, ALTER_CONFIGS: 11}
+"""Kafka's numbers of operations."""
+CLUSTER = ""
+_NAMED = 5
+NOT_TOLD = -(1 << 31)
+"""Value of the authorized operations where a broker does not report them."""
+
+
+class NeededRights(NamedTuple):
+    """
+    :ivar topic: CLUSTER: on the cluster.
+    :ivar without: what does not work without one of them.
+    :ivar essential: whether the flow cannot run without one.
+    """
+
+    alias: str
+    topic: str
+    operations: tuple[str, ...]
+    without: str
+    essential: bool
+
+
+class LackingRights(NamedTuple):
+    """Things on which the account lacks one right."""
+
+    alias: str
+    operation: str
+    topics: tuple[str, ...]
+    without: str
+    essential: bool
+
+    @property
+    def text(self) -> str:
+        if self.topics == (CLUSTER,):
+            on = "the cluster"
+        else:
+            named, more = self.topics[:_NAMED], len(self.topics) - _NAMED
+            on = f"the topic{'s' if len(self.topics) > 1 else ''} {', '.join(named)}"
+            on += f" and {more} more" if more > 0 else ""
+        return f"{self.alias}: the account lacks the right {self.operation} on {on}: {self.without}"
+
+
+@dataclass(frozen=True)
+class FlowNeeds:
+    """
+    :ivar copied: topics of the source that the flow copies; likewise `remote`, those of their copies that exist.
+    :ivar internal: internal topics by alias.
+    """
+
+    source: str
+    target: str
+    copied: Collection[str]
+    remote: Collection[str]
+    internal: Mapping[str, Collection[str]]
+    syncs_settings: bool
+    syncs_acls: bool
+
+    def __iter__(self) -> Iterator[NeededRights]:
+        for alias, topics in self.internal.items():
+            for topic in topics:
+                yield NeededRights(alias, topic, (READ, WRITE), "the flow cannot run", True)
+        settings = (DESCRIBE_CONFIGS,) if self.syncs_settings else ()
+        for topic in self.copied:
+            yield NeededRights(self.source, topic, (READ, *settings), "they are not copied", False)
+        settings = (ALTER_CONFIGS,) if self.syncs_settings else ()
+        for topic in self.remote:
+            yield NeededRights(self.target, topic, (READ, WRITE), "nothing is copied to them", False)
+            yield NeededRights(self.target, topic, (ALTER,), "they get no more partitions", False)
+            yield NeededRights(self.target, topic, settings, "they do not get their sources' settings", False)
+        if self.syncs_acls:
+            without = "ACLs are not synced; sync.topic.acls.enabled=false does without"
+            yield NeededRights(self.source, CLUSTER, (DESCRIBE,), without, False)
+            yield NeededRights(self.target, CLUSTER, (DESCRIBE, ALTER), without, False)
+
+
+def lacking(needs: Iterable[NeededRights], granted: Mapping[tuple[str, str], int]) -> list[LackingRights]:
+    """
+    :param granted: (alias, topic) → bits of the operations that are granted; missing: not told.
+    """
+    found: dict[tuple[str, str, str, bool], dict[str, None]] = {}
+    for need in needs:
+        bits = granted.get((need.alias, need.topic), NOT_TOLD)
+        for operation in need.operations if bits != NOT_TOLD else ():
+            if not bits >> _BITS[operation] & 1:
+                key = need.alias, operation, need.without, need.essential
+                found.setdefault(key, {})[need.topic] = None
+    return [
+        LackingRights(alias, operation, tuple(topics), without, essential)
+        for (alias, operation, without, essential), topics in found.items()
+    ]

@@ -1,0 +1,48 @@
+"""Tells operators in the log which partitions are not copied, and why: not every worker has ZooKeeper or metrics."""
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyStatus
+from ha_core.mirror.notes import CopyId
+
+log = logging.getLogger(__name__)
+_PATIENCE_S = 15.0
+"""Takeovers and moved leaders are over by then."""
+_MOST = 20
+
+
+@dataclass
+class StandstillLog:
+    """For one flow."""
+
+    flow: str
+    clock: Callable[[], float] = time.monotonic
+    _since: dict[CopyId, float] = field(default_factory=dict)
+    _told: dict[CopyId, str] = field(default_factory=dict)
+
+    def look(self, statuses: Mapping[CopyId, CopyStatus]) -> None:
+        """Each reason is told once, at most so many at a look; partitions that go on are counted."""
+        now = self.clock()
+        still = {
+            id_: status.reason
+            for id_, status in statuses.items()
+            if status.state != "copying" and status.reason not in {TAKEN_OVER, ELSEWHERE}
+        }
+        self._since = {id_: self._since.get(id_, now) for id_ in still}
+        due = [
+            id_
+            for id_, since in self._since.items()
+            if now - since >= _PATIENCE_S and self._told.get(id_) != still[id_]
+        ]
+        for id_ in due[:_MOST]:
+            log.warning("%s: %s-%d is not copied: %s", self.flow, id_.topic, id_.partition, still[id_])
+        if len(due) > _MOST:
+            log.warning("%s: %d more partitions are not copied", self.flow, len(due) - _MOST)
+        self._told |= {id_: still[id_] for id_ in due}
+        again = [id_ for id_ in self._told if id_ in statuses and statuses[id_].state == "copying"]
+        if again:
+            log.info("%s: %d partitions are copied again", self.flow, len(again))
+        self._told = {id_: why for id_, why in self._told.items() if id_ in still}

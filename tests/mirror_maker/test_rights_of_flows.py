@@ -1,0 +1,270 @@
+"""Flows between clusters with an authorizer: each right that the account lacks is named, and ACLs of readers follow."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    AdminClient,
+    ResourcePatternType,
+    ResourceType,
+)
+from confluent_kafka.cimpl import NewTopic
+
+from stack.harness import Stack
+from tests.kit.flows import FlowProcess, flows, until, write_flows
+from tests.kit.running import bootstrap
+from tests.kit.stacks import own_stack
+
+pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/mirror_maker", "ha_core/flows"), pytest.mark.timeout(900)]
+USER, GROUP = "orders-app", "billing"
+_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_ANY, _PREFIX = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
+FLOW = {
+    "east->west.enabled": "true",
+    "east->west.topics": "orders",
+    "west->east.emit.heartbeats.enabled": "false",
+    "emit.checkpoints.interval.seconds": "1",
+    "refresh.groups.interval.seconds": "1",
+    "sync.group.offsets.enabled": "true",
+    "sync.group.offsets.interval.seconds": "1",
+    "sync.topic.configs.interval.seconds": "2",
+    "sync.topic.acls.interval.seconds": "2",
+    "security.protocol": "SASL_PLAINTEXT",
+    "sasl.mechanism": "PLAIN",
+}
+
+
+def right(kind: ResourceType, operation: AclOperation, name: str = "*", user: str = USER) -> AclBinding:
+    pattern = _PREFIX if name.endswith("-") else _ANY
+    allow = AclPermissionType.ALLOW
+    return AclBinding(kind, name, pattern, f"User:{user}", "*", operation, allow)
+
+
+_TOPIC, _GROUPS, _CLUSTER = ResourceType.TOPIC, ResourceType.GROUP, ResourceType.BROKER
+_SYNCS = "mm2-offset-syncs.west.internal"
+IN_EAST = {
+    "Describe topics": right(_TOPIC, AclOperation.DESCRIBE),
+    "Read topics": right(_TOPIC, AclOperation.READ),
+    "DescribeConfigs topics": right(_TOPIC, AclOperation.DESCRIBE_CONFIGS),
+    "Describe groups": right(_GROUPS, AclOperation.DESCRIBE),
+    "Describe cluster": right(_CLUSTER, AclOperation.DESCRIBE, "kafka-cluster"),
+    "Create syncs": right(_TOPIC, AclOperation.CREATE, _SYNCS),
+    "Write syncs": right(_TOPIC, AclOperation.WRITE, _SYNCS),
+}
+IN_WEST = {
+    "Read topics": right(_TOPIC, AclOperation.READ),
+    "Write topics": right(_TOPIC, AclOperation.WRITE),
+    "Create topics": right(_TOPIC, AclOperation.CREATE),
+    "Alter topics": right(_TOPIC, AclOperation.ALTER),
+    "AlterConfigs topics": right(_TOPIC, AclOperation.ALTER_CONFIGS),
+    "Write transactional ids": right(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "switchyard-copy-"),
+    "Read groups": right(_GROUPS, AclOperation.READ, GROUP),
+    "Alter cluster": right(_CLUSTER, AclOperation.ALTER, "kafka-cluster"),
+}
+CLOSED = [right(kind, AclOperation.READ, name, "nobody") for kind, name in ((_TOPIC, "*"), (_GROUPS, "*"))] + [
+    right(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "*", "nobody"),
+    right(_CLUSTER, AclOperation.DESCRIBE, "kafka-cluster", "nobody"),
+]
+"""Without any ACL of a resource, these brokers let everybody in."""
+
+stack = own_stack(scope="module", gateways=0, security="sasl")
+
+
+def account(stack: Stack, cluster: str) -> dict[str, Any]:
+    """A super user's settings."""
+    assert stack.service is not None
+    return {
+        "bootstrap.servers": bootstrap(stack, cluster),
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": stack.service["user"],
+        "sasl.password": stack.service["password"],
+        "log_level": 3,
+    }
+
+
+def grant(stack: Stack, cluster: str, *rights: AclBinding) -> None:
+    for done in AdminClient(account(stack, cluster)).create_acls(list(rights)).values():
+        done.result(30)
+
+
+def take(stack: Stack, cluster: str, right: AclBinding) -> None:
+    its = AclBindingFilter(
+        *(right.restype, right.name, right.resource_pattern_type, right.principal, right.host),
+        *(right.operation, right.permission_type),
+    )
+    for done in AdminClient(account(stack, cluster)).delete_acls([its]).values():
+        assert len(done.result(30)) == 1
+
+
+@contextmanager
+def without(stack: Stack, cluster: str, right: AclBinding) -> Iterator[None]:
+    take(stack, cluster, right)
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        grant(stack, cluster, right)
+
+
+def produce(stack: Stack, *values: bytes) -> None:
+    producer = Producer(account(stack, "east"))
+    for value in values:
+        producer.produce("orders", value, partition=0)
+    assert producer.flush(30) == 0
+
+
+def end(stack: Stack, cluster: str, topic: str) -> int:
+    consumer = Consumer(account(stack, cluster) | {"group.id": "counter of a test"})
+    try:
+        return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+
+
+@pytest.fixture(scope="module")
+def file(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A flow that has run with all rights, so that its topics exist."""
+    for cluster, rights in (("east", IN_EAST), ("west", IN_WEST)):
+        grant(stack, cluster, *CLOSED, *rights.values())
+    AdminClient(account(stack, "east")).create_topics([NewTopic("orders", 1)])["orders"].result(30)
+    time.sleep(2)
+    produce(stack, *(b"%d" % number for number in range(100)))
+    consumer = Consumer(account(stack, "east") | {"group.id": GROUP})
+    for _ in range(60):
+        try:
+            consumer.commit(offsets=[TopicPartition("orders", 0, 42)], asynchronous=False)
+            break
+        except KafkaException:
+            time.sleep(0.5)
+    consumer.close()
+    login = f'{_MODULE} required username="{USER}" password="{stack.users[USER]}";'
+    clusters = {name: bootstrap(stack, name) for name in ("east", "west")}
+    folder = tmp_path_factory.mktemp("flows")
+    found = write_flows(folder, clusters, FLOW | {"sasl.jaas.config": login})
+    with flows(found) as process:
+        until(lambda: end(stack, "west", "east.orders") > 100, 60, process.text)
+        until(lambda: committed(stack) > 0, 60, process.text)
+        assert "lacks" not in process.text()
+    return found
+
+
+def committed(stack: Stack) -> int:
+    consumer = Consumer(account(stack, "west") | {"group.id": GROUP})
+    try:
+        (found,) = consumer.committed([TopicPartition("east.orders", 0)], timeout=20)
+        return int(found.offset)
+    finally:
+        consumer.close()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "missing", "text"),
+    [
+        (
+            "west",
+            "Write topics",
+            "west: the account lacks the right Write on the topics mm2-copies.internal, heartbeats, "
+            "east.checkpoints.internal: the flow cannot run",
+        ),
+        ("east", "Write syncs", f"east: the account lacks the right Write on the topic {_SYNCS}: the flow cannot run"),
+    ],
+)
+def test_a_right_without_which_a_flow_cannot_run_is_an_error_before_anything_starts(
+    stack: Stack, file: Path, cluster: str, missing: str, text: str
+) -> None:
+    with without(stack, cluster, {"east": IN_EAST, "west": IN_WEST}[cluster][missing]):
+        process = FlowProcess(file)
+        assert process.process.wait(60) == 2, process.text()
+        assert text in process.text()
+        assert "starts" not in process.text()
+
+
+@pytest.mark.parametrize(
+    ("cluster", "missing", "text"),
+    [
+        ("east", "Read topics", "east: the account lacks the right Read on the topic orders: they are not copied"),
+        ("west", "Alter topics", "west: the account lacks the right Alter on the topic east.orders: they get no more"),
+        ("west", "AlterConfigs topics", "lacks the right AlterConfigs on the topic east.orders: they do not get their"),
+        ("east", "DescribeConfigs topics", "lacks the right DescribeConfigs on the topic orders"),
+        ("west", "Alter cluster", "west: the account lacks the right Alter on the cluster: ACLs are not synced"),
+        ("east", "Describe cluster", "east: the account lacks the right Describe on the cluster: ACLs are not synced"),
+        ("east", "Describe groups", "east: may not find the coordinator of group billing: GROUP_AUTHORIZATION_FAILED"),
+        ("west", "Read groups", "west: may not find the coordinator of group billing: GROUP_AUTHORIZATION_FAILED"),
+        (
+            "west",
+            "Write transactional ids",
+            "east.orders-0 is not copied: Cluster west: may not take over switchyard-copy-",
+        ),
+    ],
+)
+def test_a_right_without_which_a_part_of_the_work_fails_is_named_and_the_flow_runs(
+    stack: Stack, file: Path, cluster: str, missing: str, text: str
+) -> None:
+    right = {"east": IN_EAST, "west": IN_WEST}[cluster][missing]
+    with without(stack, cluster, right), flows(file) as process:
+        until(lambda: text in process.text(), 60, process.text)
+        grant(stack, cluster, right)
+        # It goes on as soon as the right is given
+        before = end(stack, "west", "east.orders")
+        produce(stack, b"later")
+        until(lambda: end(stack, "west", "east.orders") > before, 90, process.text)
+
+
+def test_a_topic_that_the_account_may_not_see_is_named(stack: Stack, file: Path) -> None:
+    with (
+        without(stack, "east", IN_EAST["Describe topics"]),
+        without(stack, "east", IN_EAST["Read topics"]),
+        without(stack, "east", IN_EAST["DescribeConfigs topics"]),
+        flows(file) as process,
+    ):
+        text = "east->west: topics names orders, which east does not have, or does not show to this account"
+        until(lambda: text in process.text(), 60, process.text)
+
+
+def test_a_right_that_is_taken_and_given_back_stops_nothing_for_good(stack: Stack, file: Path) -> None:
+    """librdkafka's idempotent producer refuses for ever after some refusals: the worker takes another one."""
+    with flows(file) as process:
+        before = end(stack, "east", _SYNCS)
+        produce(stack, b"one")
+        until(lambda: end(stack, "east", _SYNCS) > before, 60, process.text)
+        with without(stack, "east", IN_EAST["Write syncs"]):
+            produce(stack, b"two")
+            wanted = f"offset syncs: east: topic {_SYNCS} takes no record: "
+            until(lambda: wanted in process.text(), 60, process.text)
+            assert f"Give the account the right Write on topic {_SYNCS}" in process.text()
+        before = end(stack, "east", _SYNCS)
+        produce(stack, b"three")
+        until(lambda: end(stack, "east", _SYNCS) > before, 60, process.text)
+        until(lambda: "offset syncs: works again" in process.text(), 30, process.text)
+
+
+def test_who_may_read_a_topic_may_read_its_copy_and_nobody_may_write_it(stack: Stack, file: Path) -> None:
+    acls = [
+        right(_TOPIC, AclOperation.READ, "orders", "reader"),
+        right(_TOPIC, AclOperation.ALL, "orders", "owner"),
+        right(_TOPIC, AclOperation.WRITE, "orders", "writer"),
+    ]
+    with flows(file) as process:
+        grant(stack, "east", *acls)
+
+        def there() -> set[tuple[str, str]]:
+            wanted = AclBindingFilter(
+                *(_TOPIC, "east.orders", _ANY, None, None, AclOperation.ANY, AclPermissionType.ALLOW)
+            )
+            found = AdminClient(account(stack, "west")).describe_acls(wanted).result(30)
+            return {(one.principal, one.operation.name) for one in found}
+
+        until(lambda: there() == {("User:reader", "READ"), ("User:owner", "READ")}, 60, lambda: f"{there()}")
+        assert process.process.poll() is None
