@@ -260,9 +260,9 @@ def test_who_may_read_a_topic_may_read_its_copy_and_nobody_may_write_it(stack: S
         grant(stack, "east", *acls)
 
         def there() -> set[tuple[str, str]]:
-            wanted = AclBindingFilter(
-                *(_TOPIC, "east.orders", _ANY, None, None, AclOperation.ANY, AclPermissionType.ALLOW)
-            )
+            anyone: Any = None
+            allowed = AclOperation.ANY, AclPermissionType.ALLOW
+            wanted = AclBindingFilter(_TOPIC, "east.orders", _ANY, anyone, anyone, *allowed)
             found = AdminClient(account(stack, "west")).describe_acls(wanted).result(30)
             return {(one.principal, one.operation.name) for one in found}
 

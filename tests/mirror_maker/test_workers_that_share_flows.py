@@ -57,8 +57,8 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
 def test_workers_of_files_that_give_the_same_aliases_to_other_clusters_write_each_their_heartbeats(
     stack: Stack, tmp_path: Path
 ) -> None:
-    """A flow that only writes heartbeats was one flow to all workers of a ZooKeeper, whatever its clusters: one of these
-    two targets got none, so no client found out how it can be reached."""
+    """A flow that only writes heartbeats was one flow to all workers of a ZooKeeper, whatever its clusters: one of
+    these two targets got none, so no client found out how it can be reached."""
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     one = {"near->far.enabled": "true", "topics": "none"}
     files = [
