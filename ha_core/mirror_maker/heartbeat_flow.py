@@ -18,9 +18,9 @@ class HeartbeatFlow:
     def __init__(self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership) -> None:
         assert flow.heartbeats_s is not None
         self.flow, self._membership, self._clusters = flow, membership, clusters
-        self.key = f"{flow.name} heartbeats"
+        self.key = ""
+        """Has the target's id: another file may give the flow's aliases to other clusters."""
         self._heartbeats: Heartbeats | None = None
-        membership.join(self.key)
         self.duty = Duty("heartbeats", flow.heartbeats_s, self._emit)
         self.duty.start(flow.name)
 
@@ -31,12 +31,17 @@ class HeartbeatFlow:
     def stop(self) -> None:
         self.duty.stop()
         self.duty.join()
-        self._membership.leave(self.key)
+        if self.key:
+            self._membership.leave(self.key)
 
     def _emit(self) -> None:
         if self._heartbeats is None:
             with self._clusters.admin(self.flow.target) as target:
                 ensure_heartbeats(self.flow, target)
+                cluster_id = target.asking().metadata()["cluster_id"] or ""
+            if not self.key:
+                self.key = f"{self.flow.name} heartbeats@{cluster_id}"
+                self._membership.join(self.key)
             producer = InternalProducer(self.flow.target, self._clusters.librdkafka(self.flow.target))
             self._heartbeats = Heartbeats(self.flow, producer, self._leads)
         self._heartbeats.emit()

@@ -95,14 +95,6 @@ def test_internal_topics_of_another_shape(
         delete_topic(west, topic)
 
 
-def test_two_flows_that_would_write_one_topic(east: str, west: str, tmp_path: Path) -> None:
-    create_topic(east, "B.named", 1)
-    create_topic(west, "named", 1)
-    properties = {"A->B.enabled": "true", "A->B.topics": "named", "A->B.replication.policy.class": IDENTITY}
-    said = refused(write_flows(tmp_path, {"A": west, "B": east}, properties | {"B->A.enabled": "true"}))
-    assert "would be written by" in said or "form a cycle" in said, said
-
-
 def test_flows_to_a_cluster_that_is_away_wait_and_the_others_run(
     stack: Stack, east: str, west: str, tmp_path: Path
 ) -> None:
