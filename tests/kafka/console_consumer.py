@@ -11,7 +11,7 @@ from stack.jars import class_path, kafka_jars
 from stack.java import SHORT_LIVED, find_java
 
 _LEVELS = {Isolation.COMMITTED: "read_committed", Isolation.UNCOMMITTED: "read_uncommitted"}
-_IDLE_MS = 6000
+_IDLE_MS = 15_000
 """It ends after so long without a record."""
 _TIMEOUT_S = 120.0
 
