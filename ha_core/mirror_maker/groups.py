@@ -19,7 +19,7 @@ from ha_core.flows.groups import (
     topic_of_checkpoint,
 )
 from ha_core.flows.records import Checkpoint
-from ha_core.flows.translation import Translated, Translation, Untranslated
+from ha_core.flows.translation import Translated, Translation, Untranslated, kept
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.groups import Committed
@@ -38,6 +38,9 @@ _DEAD = "Dead"
 _CATCH_UP_S, _LOOK_S = 2.0, 0.25
 """How long a round waits for the copies of records that groups have read: a group at the source's end is ahead of the
 copy by some milliseconds, and its checkpoint would let it read the records of that time again."""
+_NO_START = "its copy is gone, or the leader of it does not tell its log start"
+_STARTS_S = 5.0
+"""How long a round waits for the log starts of copies: groups of other copies wait for it, too."""
 
 
 class PresentCheckpoint(NamedTuple):
@@ -150,6 +153,8 @@ class GroupOffsets:
                 if key in copies and offset >= 0:
                     wanted.setdefault(copies[key], set()).add(offset)
         translations = self._translated(wanted, patience_s)
+        # Below its log start, `auto.offset.reset` would decide: a group may pass over all that the copy has.
+        starts = self.target.log_starts([copy.key for copy in wanted], _STARTS_S)
         precise: dict[str, int] = {}
         skipped = list(self._groups.skipped)
         positions: list[PresentCheckpoint] = []
@@ -160,6 +165,9 @@ class GroupOffsets:
                 if found is None:
                     continue
                 remote = topic_of_checkpoint(self.flow.policy, self.flow.source, self.flow.target, topic)
+                if isinstance(found, Translated):
+                    start = starts.get(copies[topic, partition].key)
+                    found = Untranslated(_NO_START) if start is None else kept(found, start)
                 if isinstance(found, Untranslated):
                     skipped.append(SkippedGroup(group, found.reason, (remote, partition)))
                     continue

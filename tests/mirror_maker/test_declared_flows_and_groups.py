@@ -25,8 +25,11 @@ from tests.kit.flows import (
 )
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
+from tests.operations.dying import COMMIT, FINISH, Call, after, before, die
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+SET_OFFSETS = Call("ha_core.kafka.admin", "Admin.set_group_offsets")
+DEATHS = (before(SET_OFFSETS), after(SET_OFFSETS), after(COMMIT), before(FINISH), after(FINISH))
 TOPICS = {"east->west.enabled": "true", "east->west.topics": "orders"}
 
 stack = own_stack(scope="module", gateways=0)
@@ -105,6 +108,26 @@ def test_a_group_moves_there_and_back_without_a_lost_or_doubled_record(stack: St
     assert committed(east, "billing", "orders", 1) == 100
     kinds = [one["kind"] for one in switchyard(stack, "history")[1]["operations"]]
     assert kinds.count("move-group") == 2
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_move_that_was_killed_anywhere_is_made_by_the_same_command(stack: Stack, east: str, west: str) -> None:
+    """Without a gateway, no other process ends the operation and gives its lock back."""
+    copy, source = dict(numbered(west, "east.orders", 2)), dict(numbered(east, "orders", 2))
+    for at, death in enumerate(DEATHS):
+        group = f"killed-{at}"
+        commit(east, group, {("orders", 2): 20 + at})
+        move = ("flows", "move-group", group, "east->west", "--reason", "a test")
+        die(stack, death, "from ha_core.cli import main; main()", *move)
+        until(lambda move=move: switchyard(stack, *move)[0] == 0, 60)  # type: ignore[misc]
+        assert copy[committed(west, group, "east.orders", 2)] == source[20 + at]
+        # A group that has read on in the target since is not set back
+        later = committed(west, group, "east.orders", 2) + 5
+        commit(west, group, {("east.orders", 2): later})
+        code, refused = switchyard(stack, *move)
+        assert code == 2, death
+        assert f"the group has committed {later} in the target" in refused["error"]
+        assert committed(west, group, "east.orders", 2) == later
 
 
 @pytest.mark.usefixtures("workers")

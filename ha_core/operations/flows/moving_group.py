@@ -5,7 +5,7 @@ way back is to start it there again.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,7 +29,7 @@ from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.single import Single, beginning, commit_single
 from ha_core.operations.flows.declaring import configuration_of, require_declared
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.facts.verdict import amount
+from ha_core.plan.facts.verdict import amount, listed
 
 MAX_WAIT_S = 3_600.0
 _NOTED_S = 15.0
@@ -106,9 +106,18 @@ def configured(environment: Environment, flow: str, file: Path | None, declared:
         raise unchanged(str(error)) from error
     having = [one for one in found if names & {each.name for each in one.flows}]
     if len(having) != 1:
-        which = f"Several declarations have {flow}" if having else f"No declaration has {flow}"
-        raise unchanged(f"{which}: give --declared NAME, or --file FILE.")
+        raise unchanged(_which(environment, flow, names, [one.name for one in having]))
     return having[0]
+
+
+def _which(environment: Environment, flow: str, names: Collection[str], having: Sequence[str]) -> str:
+    """Several configurations have the flow, or no declaration."""
+    if having:
+        return f"Several have {flow}: {listed(having)}. Give --declared NAME."
+    workers = environment.store.flow_workers()
+    files = sorted({f"{one.file} on {one.host}" for one in workers for key in one.flows if key.split("@")[0] in names})
+    where = f" Workers run it by {listed(files)}." if files else ""
+    return f"No declaration has {flow} or its other direction.{where} Give --file FILE with the properties of its workers."
 
 
 def way_of(found: Configuration, flow: str) -> GroupWay:
@@ -147,7 +156,7 @@ def move_group(
     if not reason.strip():
         raise unchanged(f"Moving group {group} needs a reason. Give --reason.")
     with _both(found, way) as (clusters, source, target):
-        with beginning(environment, "move-group", reason, [f"group:{group}"]) as journal:
+        with beginning(environment, "move-group", reason, [group_lock(group)]) as journal:
             plan = _planned(clusters, source, target, way, group, 0.0)
             plan.require(may_repeat)
             try:
@@ -161,6 +170,10 @@ def move_group(
                 raise StepFailedError(why) from error
             journal.finish("succeeded", plan.words)
         return plan, report_of(environment, journal.operation)
+
+
+def group_lock(group: str) -> str:
+    return f"group:{group}"
 
 
 class MoveGroup(Single):
