@@ -88,7 +88,9 @@ class Worker:
         wanted: dict[str, tuple[FlowConfig, _Start]] = {flow.name: (flow, running_flow) for flow in found.flows}
         wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
         chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
-        moved = set[str]() if before is None else {alias for alias in clusters.aliases if before.differs(clusters, alias)}
+        moved = (
+            set[str]() if before is None else {alias for alias in clusters.aliases if before.differs(clusters, alias)}
+        )
         self._found, self._clusters = found, clusters
         ended = list[str]()
         for name, one in self.running.items():

@@ -17,6 +17,7 @@ from tests.kit.flows import (
     committed,
     copying,
     count,
+    delete_topic,
     numbered,
     produce,
     records,
@@ -160,3 +161,27 @@ def test_a_withdrawn_declaration_stops_its_flows_and_a_new_one_starts_them(
     assert switchyard(stack, "flows", "declare", "all", str(file), "--reason", "again")[0] == 0
     until(lambda: len(records(west, "east.orders")) == len(records(east, "orders")), 60, workers.text)
     assert records(west, "east.orders") == records(east, "orders")
+
+
+def test_a_group_does_not_move_by_the_map_of_a_topic_that_was_made_again(
+    stack: Stack, east: str, west: str, workers: FlowProcess, tmp_path: Path
+) -> None:
+    """At an offset of the first topic it would pass over records of the second one."""
+    file = str(write_flows(tmp_path, {"east": east, "west": west}, TOPICS))
+    commit(west, "returning", {("east.orders", 3): 90})
+    back = ("flows", "move-group", "returning", "west->east", "--file", file, "--reason", "a test")
+    assert switchyard(stack, *back, "--dry-run")[0] == 0
+    assert switchyard(stack, "flows", "withdraw", "all", "--reason", "so that nothing copies the new topic")[0] == 0
+    until(lambda: copying(stack.zookeeper).total() == 0, 60, workers.text)
+    delete_topic(east, "orders")
+    create_topic(east, "orders", 4)
+    produce(east, "orders", (b"second %d" % at for at in range(200)), 3)
+    code, refused = switchyard(stack, *back)
+    assert code == 2
+    assert "the topic was made again in east" in refused["error"]
+    assert committed(east, "returning", "orders", 3) < 0
+    commit(east, "going", {("orders", 3): 20})
+    there = ("flows", "move-group", "going", "east->west", "--file", file, "--reason", "a test")
+    code, refused = switchyard(stack, *there)
+    assert code == 2
+    assert "the topic was made again in east" in refused["error"]
