@@ -29,7 +29,7 @@ from ha_core.mirror.sampled import Sampled
 from ha_core.mirror_client import FollowedCheckpoints, key_of
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
-from ha_core.mirror_maker.source_groups import SourceGroups
+from ha_core.mirror_maker.source_groups import SourceGroups, offsets_of, unheard_group
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.plan.facts.clusters import Partition
 
@@ -118,6 +118,9 @@ class GroupOffsets:
         there = self._in_target(by_group)
         not_committed, refused = list[SkippedGroup](), list[SkippedGroup]()
         for group, its in by_group.items():
+            if group not in there:
+                refused.append(unheard_group(group, self.flow.target))
+                continue
             due: dict[Partition, Committed] = {}
             for judged in commits(group, {key: its[key].checkpoint for key in its}, there[group], go_back):
                 if isinstance(judged, SkippedGroup):
@@ -199,16 +202,20 @@ class GroupOffsets:
         return found
 
     def _in_target(self, groups: Mapping[str, object]) -> dict[str, TargetGroup]:
+        """Those whose coordinators answer.
+
+        :raises NotReadyError: none does.
+        """
         if not groups:
             return {}
-        states = self.target.describe_groups(list(groups))
-        offsets = self.target.group_offsets(list(groups), stable=False)
+        states = self.target.describe_groups(list(groups), partial=True)
+        offsets = offsets_of(self.target, list(states))
         listed = self.target.list_groups()
         return {
             group: TargetGroup(
                 # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
                 listed.get(group) or states[group].state if states[group].state == _DEAD else states[group].state,
-                {key: offset if offset >= 0 else None for key, (offset, _) in offsets.get(group, {}).items()},
+                {key: offset if offset >= 0 else None for key, (offset, _) in its.items()},
             )
-            for group in groups
+            for group, its in offsets.items()
         }
