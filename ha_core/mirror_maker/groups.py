@@ -26,7 +26,7 @@ from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.sampled import Sampled
-from ha_core.mirror_client import FollowedCheckpoints, key_of
+from ha_core.mirror_client import FollowedTopic
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.mirror_maker.source_groups import SourceGroups, offsets_of, unheard_group
@@ -70,7 +70,7 @@ class GroupOffsets:
     maps: ExactMaps
     copies: Callable[[], Mapping[Partition, CopyPartition]]
     held: HeldPartitions
-    written: FollowedCheckpoints
+    written: FollowedTopic[Checkpoint]
     skipped: list[SkippedGroup] = field(default_factory=list)
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
@@ -91,8 +91,8 @@ class GroupOffsets:
             began = time.monotonic()
             last = self.written.read()
             found = self._positions(_CATCH_UP_S)
-            due = [one for one in found if is_due(one.checkpoint, last.get(key_of(one.checkpoint)), one.precision)]
-            back = [one for one in due if goes_back(one.checkpoint, last.get(key_of(one.checkpoint)))]
+            due = [one for one in found if is_due(one.checkpoint, last.get(one.checkpoint.key), one.precision)]
+            back = [one for one in due if goes_back(one.checkpoint, last.get(one.checkpoint.key))]
             failed: Collection[str] = ()
             if back and self.flow.commit_offsets_s is not None:
                 failed = {one.group for one in self._commit(back, go_back=True)}
@@ -102,7 +102,9 @@ class GroupOffsets:
             now = time.monotonic()
             took_ms = 1000 * (now - began)
             for checkpoint in ours:
-                self.latency_ms.setdefault(key_of(checkpoint), Sampled()).add(took_ms, took_ms, 1, now)
+                self.latency_ms.setdefault((checkpoint.group, checkpoint.topic, checkpoint.partition), Sampled()).add(
+                    took_ms, took_ms, 1, now
+                )
 
     def commit(self) -> None:
         """Commit the groups' present offsets in the target, for groups without members there. None goes back."""

@@ -10,13 +10,14 @@ from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.records import Checkpoint, OffsetSync
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.flows.translation import SyncStore
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.mirror_client import FollowedCheckpoints, MirrorClient
+from ha_core.mirror_client import FollowedTopic, MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.claims import RemoteTopicClaims
 from ha_core.mirror_maker.clusters import FlowClusters
@@ -271,7 +272,10 @@ class RunningFlow:
         producer = to_target
         if flow.syncs_in == "source":
             producer = InternalProducer(flow.source, self._clusters.librdkafka(flow.source))
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs)
+        where = flow.source if flow.syncs_in == "source" else flow.target
+        written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
+        self._opened.callback(written.close)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs, written)
 
     def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow
@@ -288,7 +292,7 @@ class RunningFlow:
             return store
 
         topic = flow.policy.checkpoints_topic(flow.source)
-        written = FollowedCheckpoints(self._clusters.librdkafka(flow.target), topic)
+        written = FollowedTopic(self._clusters.librdkafka(flow.target), topic, Checkpoint)
         self._opened.callback(written.close)
         maps = ExactMaps(target, copier.coverage, earlier)
         return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, held, written)
