@@ -31,7 +31,8 @@ class FollowedTopic(Generic[Followed]):
             "auto.offset.reset": "earliest",
         }
         self.newest: dict[bytes, Followed] = {}
-        self._topic, self._kind, self._at = topic, kind, 0
+        self._kind: type[Followed] = kind
+        self._topic, self._at = topic, 0
         self._consumer = Consumer({"group.id": "switchyard-mirror-maker", "log_level": 3} | dict(settings) | fixed)
         self._from_start()
 

@@ -108,7 +108,9 @@ def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_belo
     first = noted_in_log(copy_id(east, west, "turns"), "turns")
     with copying(east, west, [first], {}) as job:
         wait_until(lambda: west.ends([first.key])[first.key].log_end >= 21, job.statuses)
-        wait_until(lambda: (found := west.notes_of([first])[first.id].progress) and found.runs, job.statuses)
+        wait_until(
+            lambda: (found := west.notes_of([first])[first.id].progress) is not None and bool(found.runs), job.statuses
+        )
     delete_topic(here, "turns")
     create_topic(here, "turns", 1)
     produce(here, "turns", (b"second %d" % number for number in range(10)))
