@@ -5,7 +5,8 @@ cipher that only Java knows, and is refused with the command that converts it.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
@@ -23,6 +24,7 @@ from cryptography.hazmat.primitives.serialization import (
 from ha_core.client_properties.pem import PemBlock, PemError, blocks
 from ha_core.client_properties.settings import StoreSettings
 
+_LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _JAVA_STORES = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE")
@@ -79,6 +81,23 @@ def own(store: StoreSettings) -> tuple[str, str]:
         key = stored.key
         chain = _chain(stored.cert.certificate, [each.certificate for each in stored.additional_certs])
     return _pem(chain), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
+
+
+def store_digests(clusters: Mapping[str, Mapping[str, str]]) -> dict[str, bytes]:
+    """File of a store → digest of its bytes, so that a renewed one is found; empty: it cannot be read now.
+
+    :param clusters: cluster → properties of a Java client.
+    """
+    files = {its[key] for its in clusters.values() for key in _LOCATIONS if its.get(key)}
+    return {file: _digest(file) for file in sorted(files)}
+
+
+def _digest(file: str) -> bytes:
+    try:
+        with Path(file).open("rb") as opened:
+            return sha256(opened.read(_MAX_FILE_BYTES + 1)).digest()
+    except (OSError, ValueError):
+        return b""
 
 
 def _place(store: StoreSettings) -> str:

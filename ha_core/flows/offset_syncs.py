@@ -33,6 +33,18 @@ class SyncEmission:
     _emitted: int = -1
     """Copy offset of the newest sync."""
 
+    def resume(self, last: OffsetSync, runs: Sequence[Run]) -> None:
+        """Go on after the sync that an earlier worker wrote last. Readers take a lower one for a source that began
+        anew, and discard all that they know.
+
+        :param runs: as in `due`. Where they contradict the sync, it is of another copy, and `due` begins anew.
+        """
+        for run in runs:
+            if run.source <= last.upstream_offset < run.after:
+                if run.target + last.upstream_offset - run.source == last.downstream_offset:
+                    self._begun_at, self._emitted = run.source, last.downstream_offset
+                return
+
     def due(self, runs: Sequence[Run], interval_over: bool) -> list[OffsetSync]:
         """The syncs to emit now, in order.
 

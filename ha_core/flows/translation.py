@@ -59,7 +59,11 @@ def by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None = None, log_
     :param log_start: of the copy. A group that goes on below it is reset by its `auto.offset.reset`, which may skip
         all of the log.
     """
-    found = _by_runs(runs, offset, end)
+    return kept(_by_runs(runs, offset, end), log_start)
+
+
+def kept(found: Translation, log_start: int) -> Translation:
+    """The same place, or the copy's log start where the copy has deleted it."""
     if isinstance(found, Translated) and found.offset < log_start:
         return Translated(log_start, "first-kept")
     return found

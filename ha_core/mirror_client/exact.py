@@ -24,10 +24,13 @@ class ExactMap:
 
     :ivar runs: ascending, as of the copier's last progress: at most some seconds ago.
     :ivar begins_at: copy offset below which another program, as MirrorMaker 2, copied; 0: none did.
+    :ivar source_id: id of the topic of the source, in hexadecimal; "": its brokers have none. A topic of that name with
+        another id was made again, and this is no map of it.
     """
 
     runs: tuple[Run, ...]
     begins_at: int = 0
+    source_id: str = ""
 
     def translate(self, offset: int) -> Translation:
         """:param offset: next offset to read in the source."""
@@ -55,7 +58,7 @@ def exact_maps(
     for key, its in _present(notes, topic_ids(settings, {topic for topic, _ in wanted}, timeout_s)).items():
         assert its.progress is not None
         try:
-            found[key] = ExactMap(its.runs, its.progress.base)
+            found[key] = ExactMap(its.runs, its.progress.base, its.progress.topics.source)
         except CopyDamagedError as error:
             raise MirrorClientError(f"{key[0]}-{key[1]}: {error}") from error
     return found

@@ -1,11 +1,12 @@
 """The way to the clusters of a flows' file: Java clients' keys for the admin's raw requests and for librdkafka."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ha_core.client_properties.connecting import connections
+from ha_core.client_properties.key_stores import store_digests
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings
-from ha_core.flows.configuration import ClusterConfig
+from ha_core.flows.configuration import ClusterConfig, Settings
 from ha_core.flows.remarks import Remark
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import DEFAULT_TIMEOUT_S
@@ -26,7 +27,7 @@ class FlowCluster(NamedTuple):
 class FlowClusters:
     """Connections to clusters by their aliases. Holds no connection, and no file on disk; need not be closed.
 
-    Key stores are read once, here. Secrets are in no text of it.
+    Key stores are read once, here; `renewed` finds those that were replaced. Secrets are in no text of it.
     """
 
     remarks: tuple[Remark, ...]
@@ -38,12 +39,29 @@ class FlowClusters:
         :param name: of the file, for errors.
         :raises ConfigurationError: all keys of all clusters that cannot be used, each with its way out.
         """
-        self._name = name
-        self._connections, self.remarks = connections({each.alias: each.client for each in clusters}, name)
+        self._name, self._configs = name, tuple(clusters)
+        self._digests = store_digests(self._properties())  # before the stores are read: none is replaced unseen
+        self._connections, self.remarks = connections(self._properties(), name)
 
     @property
     def aliases(self) -> tuple[str, ...]:
         return tuple(self._connections)
+
+    def renewed(self) -> Self | None:
+        """The same clusters with the key stores as their files are now; None: the files are as they were.
+
+        :raises ConfigurationError: one cannot be used, or not yet.
+        """
+        if store_digests(self._properties()) == self._digests:
+            return None
+        return type(self)(self._configs, self._name)
+
+    def differs(self, other: Self, alias: str) -> bool:
+        """Whether the cluster is reached in another way there."""
+        return self._connections.get(alias) != other._connections.get(alias)
+
+    def _properties(self) -> dict[str, Settings]:
+        return {each.alias: each.client for each in self._configs}
 
     def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
         """A new admin, which the caller closes. Its errors name the alias as it is.

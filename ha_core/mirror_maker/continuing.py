@@ -16,9 +16,11 @@ from typing import Any
 from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import link_prefix
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Notes
-from ha_core.mirror.progress import Progress
+from ha_core.mirror.progress import CopyDamagedError, Progress
+from ha_core.mirror.recovery import above_progress
 from ha_core.mirror_maker.copier import noted_in_log
 from ha_core.mirror_maker.handover import (
     begin_copies,
@@ -84,21 +86,36 @@ class EarlierGenerations:
 
         The earlier copier is fenced first: it has another transactional id, so the fence of the present one would not
         keep it from the topic. May be killed and run again: a copy that has notes is left alone.
+
+        A copy that another program went on with since, as MirrorMaker 2, is left out: it may have copied some of the
+        present topic already.
         """
         by_key = {copy.key: copy for copy in stopped}
         prefix = link_prefix(self.flow)
         notes = self.read(lambda id_: id_.link.startswith(prefix) and (id_.topic, id_.partition) in by_key)
         targets = self.target.leaderships(list(by_key))
-        earlier: dict[Partition, tuple[int, CopyId]] = {}
+        earlier: dict[Partition, tuple[Progress, CopyId]] = {}
         for id_, its in notes.items():
             key = id_.topic, id_.partition
             if its.progress is None or id_ == by_key[key].id or key not in targets:
                 continue
             if its.progress.topics.target == targets[key].topic_id:
-                earlier[key] = max(earlier.get(key, (-1, id_)), (its.progress.target, id_))
-        for key, (_, id_) in sorted(earlier.items()):  # it has fenced those before it
-            self.target.fence(noted_in_log(id_, by_key[key].source_topic))
-        return self._begin([by_key[key] for key in sorted(earlier)])
+                last = earlier.get(key)
+                if last is None or last[0].target < its.progress.target:
+                    earlier[key] = its.progress, id_
+        ends = self.target.ends(list(earlier))
+        begun = [key for key, (progress, _) in sorted(earlier.items()) if self._is_last(key, progress, ends[key])]
+        for key in begun:  # it has fenced those before it
+            self.target.fence(noted_in_log(earlier[key][1], by_key[key].source_topic))
+        return self._begin([by_key[key] for key in begun])
+
+    def _is_last(self, key: Partition, progress: Progress, ends: LogEnds) -> bool:
+        """Whether no other program has written to the remote topic since."""
+        tail = (piece.batch for piece in self.target.log(key, min(progress.target, ends.log_end), ends.log_end))
+        try:
+            return above_progress(tail, progress).foreign is None
+        except CopyDamagedError:
+            return False
 
     def _begin(self, copies: Iterable[CopyPartition]) -> list[CopyPartition]:
         begun = list(copies)

@@ -10,6 +10,7 @@ from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat, OffsetSync
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
+from ha_core.mirror_client import FollowedTopic
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.model import Run
 
@@ -38,6 +39,7 @@ class OffsetSyncs:
     """
     :ivar producer: to the cluster that has the topic.
     :ivar runs: newest runs of each copy of this worker.
+    :ivar written: the topic of syncs.
     :ivar emitted: number of syncs written.
     """
 
@@ -45,13 +47,15 @@ class OffsetSyncs:
     producer: InternalProducer
     copies: Callable[[], Mapping[CopyId, CopyPartition]]
     runs: Runs
+    written: FollowedTopic[OffsetSync]
     clock: Callable[[], float] = time.monotonic
     emitted: int = 0
     _emissions: dict[CopyId, SyncEmission] = field(default_factory=dict)
     _interval_at: float = 0.0
 
     def emit(self) -> None:
-        """A failed write may have been made: its partitions begin with a sync again, which changes nothing."""
+        """A partition that has come to this worker, or whose write failed and may have been made, goes on after the
+        last sync in the topic."""
         now = self.clock()
         over = now >= self._interval_at
         if over:
@@ -59,12 +63,10 @@ class OffsetSyncs:
         copies, syncs = self.copies(), list[OffsetSync]()
         for gone in self._emissions.keys() - copies.keys():
             del self._emissions[gone]
-        for id_, runs in self.runs().items():
-            if (copy := copies.get(id_)) is None:
-                continue
-            emission = self._emissions.get(id_)
-            if emission is None:
-                emission = self._emissions[id_] = SyncEmission(*copy.source_key, self.flow.max_lag)
+        all_runs = {id_: runs for id_, runs in self.runs().items() if id_ in copies and runs}
+        self._begin({id_: runs for id_, runs in all_runs.items() if id_ not in self._emissions}, copies)
+        for id_, runs in all_runs.items():
+            emission = self._emissions[id_]
             syncs += emission.due(runs, over)
         if not syncs:
             return
@@ -74,3 +76,13 @@ class OffsetSyncs:
             self._emissions.clear()
             raise
         self.emitted += len(syncs)
+
+    def _begin(self, new: Mapping[CopyId, tuple[Run, ...]], copies: Mapping[CopyId, CopyPartition]) -> None:
+        if not new:
+            return
+        newest = self.written.read()
+        for id_, runs in new.items():
+            key = copies[id_].source_key
+            emission = self._emissions[id_] = SyncEmission(*key, self.flow.max_lag)
+            if (last := newest.get(OffsetSync(*key, 0, 0).key)) is not None:
+                emission.resume(last, runs)

@@ -19,17 +19,17 @@ from ha_core.flows.groups import (
     topic_of_checkpoint,
 )
 from ha_core.flows.records import Checkpoint
-from ha_core.flows.translation import Translated, Translation, Untranslated
+from ha_core.flows.translation import Translated, Translation, Untranslated, kept
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.sampled import Sampled
-from ha_core.mirror_client import FollowedCheckpoints, key_of
+from ha_core.mirror_client import FollowedTopic
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
-from ha_core.mirror_maker.source_groups import SourceGroups
+from ha_core.mirror_maker.source_groups import SourceGroups, offsets_of, unheard_group
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.plan.facts.clusters import Partition
 
@@ -38,6 +38,9 @@ _DEAD = "Dead"
 _CATCH_UP_S, _LOOK_S = 2.0, 0.25
 """How long a round waits for the copies of records that groups have read: a group at the source's end is ahead of the
 copy by some milliseconds, and its checkpoint would let it read the records of that time again."""
+_NO_START = "its copy is gone, or the leader of it does not tell its log start"
+_STARTS_S = 5.0
+"""How long a round waits for the log starts of copies: groups of other copies wait for it, too."""
 
 
 class PresentCheckpoint(NamedTuple):
@@ -67,7 +70,7 @@ class GroupOffsets:
     maps: ExactMaps
     copies: Callable[[], Mapping[Partition, CopyPartition]]
     held: HeldPartitions
-    written: FollowedCheckpoints
+    written: FollowedTopic[Checkpoint]
     skipped: list[SkippedGroup] = field(default_factory=list)
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
@@ -88,8 +91,8 @@ class GroupOffsets:
             began = time.monotonic()
             last = self.written.read()
             found = self._positions(_CATCH_UP_S)
-            due = [one for one in found if is_due(one.checkpoint, last.get(key_of(one.checkpoint)), one.precision)]
-            back = [one for one in due if goes_back(one.checkpoint, last.get(key_of(one.checkpoint)))]
+            due = [one for one in found if is_due(one.checkpoint, last.get(one.checkpoint.key), one.precision)]
+            back = [one for one in due if goes_back(one.checkpoint, last.get(one.checkpoint.key))]
             failed: Collection[str] = ()
             if back and self.flow.commit_offsets_s is not None:
                 failed = {one.group for one in self._commit(back, go_back=True)}
@@ -99,7 +102,9 @@ class GroupOffsets:
             now = time.monotonic()
             took_ms = 1000 * (now - began)
             for checkpoint in ours:
-                self.latency_ms.setdefault(key_of(checkpoint), Sampled()).add(took_ms, took_ms, 1, now)
+                self.latency_ms.setdefault((checkpoint.group, checkpoint.topic, checkpoint.partition), Sampled()).add(
+                    took_ms, took_ms, 1, now
+                )
 
     def commit(self) -> None:
         """Commit the groups' present offsets in the target, for groups without members there. None goes back."""
@@ -115,6 +120,9 @@ class GroupOffsets:
         there = self._in_target(by_group)
         not_committed, refused = list[SkippedGroup](), list[SkippedGroup]()
         for group, its in by_group.items():
+            if group not in there:
+                refused.append(unheard_group(group, self.flow.target))
+                continue
             due: dict[Partition, Committed] = {}
             for judged in commits(group, {key: its[key].checkpoint for key in its}, there[group], go_back):
                 if isinstance(judged, SkippedGroup):
@@ -150,6 +158,8 @@ class GroupOffsets:
                 if key in copies and offset >= 0:
                     wanted.setdefault(copies[key], set()).add(offset)
         translations = self._translated(wanted, patience_s)
+        # Below its log start, `auto.offset.reset` would decide: a group may pass over all that the copy has.
+        starts = self.target.log_starts([copy.key for copy in wanted], _STARTS_S)
         precise: dict[str, int] = {}
         skipped = list(self._groups.skipped)
         positions: list[PresentCheckpoint] = []
@@ -160,6 +170,9 @@ class GroupOffsets:
                 if found is None:
                     continue
                 remote = topic_of_checkpoint(self.flow.policy, self.flow.source, self.flow.target, topic)
+                if isinstance(found, Translated):
+                    start = starts.get(copies[topic, partition].key)
+                    found = Untranslated(_NO_START) if start is None else kept(found, start)
                 if isinstance(found, Untranslated):
                     skipped.append(SkippedGroup(group, found.reason, (remote, partition)))
                     continue
@@ -191,16 +204,20 @@ class GroupOffsets:
         return found
 
     def _in_target(self, groups: Mapping[str, object]) -> dict[str, TargetGroup]:
+        """Those whose coordinators answer.
+
+        :raises NotReadyError: none does.
+        """
         if not groups:
             return {}
-        states = self.target.describe_groups(list(groups))
-        offsets = self.target.group_offsets(list(groups), stable=False)
+        states = self.target.describe_groups(list(groups), partial=True)
+        offsets = offsets_of(self.target, list(states))
         listed = self.target.list_groups()
         return {
             group: TargetGroup(
                 # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
                 listed.get(group) or states[group].state if states[group].state == _DEAD else states[group].state,
-                {key: offset if offset >= 0 else None for key, (offset, _) in offsets.get(group, {}).items()},
+                {key: offset if offset >= 0 else None for key, (offset, _) in its.items()},
             )
-            for group in groups
+            for group, its in offsets.items()
         }

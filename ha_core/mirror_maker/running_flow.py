@@ -10,13 +10,14 @@ from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.records import Checkpoint, OffsetSync
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.flows.translation import SyncStore
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.mirror_client import FollowedCheckpoints, MirrorClient
+from ha_core.mirror_client import FollowedTopic, MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.claims import RemoteTopicClaims
 from ha_core.mirror_maker.clusters import FlowClusters
@@ -110,12 +111,24 @@ class RunningFlow:
             for duty in self.parts.duties:
                 duty.join()
             self.parts.copier.stop()
-            try:
-                # Before other workers take the shares: theirs are higher, and must come later.
-                self.parts.for_mirror_maker.write()
-            except EXPECTED as error:
-                log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
+            self._tell_mirror_maker(self.parts)
         self._opened.close()
+
+    def _tell_mirror_maker(self, parts: FlowParts) -> None:
+        """Before other workers take the shares: theirs are higher, and must come later."""
+        try:
+            told = parts.for_mirror_maker.write_last()
+        except EXPECTED as error:
+            log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
+            return
+        if untold := sorted(parts.copier.by_source.keys() - set(told)):
+            log.warning(
+                "%s: MirrorMaker 2 is not told how far %s-%d and %d more partitions are copied, which are not being "
+                "copied now. Run `switchyard flows give-back` before it starts, or it doubles records.",
+                self.flow.name,
+                *untold[0],
+                len(untold) - 1,
+            )
 
     def _start(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -175,10 +188,11 @@ class RunningFlow:
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         syncs = self._syncs(copier, to_target)
-        groups = self._groups(copier, to_target)
+        held = HeldPartitions(self._shares_now)
+        groups = self._groups(copier, to_target, held)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
-        for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached)
+        for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached, held)
         claiming = Duty("claims", _CLAIMS_S, lambda: claims.claim_copied(copier.topics()))
         guarding = tuple(self._guarding(copier)) if self._guards else ()
         others = self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker)
@@ -275,9 +289,12 @@ class RunningFlow:
         producer = to_target
         if flow.syncs_in == "source":
             producer = InternalProducer(flow.source, self._clusters.librdkafka(flow.source))
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs)
+        where = flow.source if flow.syncs_in == "source" else flow.target
+        written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
+        self._opened.callback(written.close)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs, written)
 
-    def _groups(self, copier: Copier, to_target: InternalProducer) -> GroupOffsets | None:
+    def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow
         if flow.checkpoints_s is None:
             return None
@@ -292,10 +309,9 @@ class RunningFlow:
             return store
 
         topic = flow.policy.checkpoints_topic(flow.source)
-        written = FollowedCheckpoints(self._clusters.librdkafka(flow.target), topic)
+        written = FollowedTopic(self._clusters.librdkafka(flow.target), topic, Checkpoint)
         self._opened.callback(written.close)
         maps = ExactMaps(target, copier.coverage, earlier)
-        held = HeldPartitions(self._shares_now)
         return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, held, written)
 
     def _shares_now(self) -> frozenset[int]:

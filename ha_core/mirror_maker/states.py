@@ -50,7 +50,13 @@ class FlowState:
     duties: dict[str, str]
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        """Named tuples would be lists in JSON, and readers look for their fields."""
+        named = {
+            "skipped_topics": self.skipped_topics,
+            "skipped_groups": self.skipped_groups,
+            "not_committed": self.not_committed,
+        }
+        return asdict(self) | {name: [one._asdict() for one in those] for name, those in named.items()}
 
 
 def state_of(running: RunningFlow) -> FlowState:

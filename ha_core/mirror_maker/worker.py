@@ -42,6 +42,7 @@ class Worker:
     _owners: RemoteTopicOwners = field(default_factory=RemoteTopicOwners)
     _ending: threading.Event = field(default_factory=threading.Event)
     _found: Configuration | None = None
+    _clusters: FlowClusters | None = None
     _trouble: str = ""
 
     def stop(self) -> None:
@@ -74,10 +75,15 @@ class Worker:
         return [running for _, running in sorted(self.running.items()) if isinstance(running, RunningFlow)]
 
     def _apply(self, found: Configuration) -> None:
-        """Stop flows that are gone or changed, and start the others; unchanged ones go on."""
-        if found is self._found:
-            return
-        clusters = FlowClusters(found.clusters, found.name)
+        """Stop flows that are gone or changed, or whose clusters are reached in another way, and start the others;
+        unchanged ones go on."""
+        before = self._clusters
+        if found is self._found and before is not None:
+            clusters = before.renewed()
+            if clusters is None:
+                return
+        else:
+            clusters = FlowClusters(found.clusters, found.name)
         for remark in (*found.remarks, *clusters.remarks):
             log.warning("%s%s", remark.place, remark.text)
         wanted: dict[str, tuple[FlowConfig, _Start]] = {
@@ -85,9 +91,18 @@ class Worker:
         }
         wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
         chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
-        moved = self._found is not None and found.clusters != self._found.clusters
-        self._found = found
-        self._stop([name for name, one in self.running.items() if moved or one.flow != _flow_of(chosen.get(name))])
+        moved = (
+            set[str]() if before is None else {alias for alias in clusters.aliases if before.differs(clusters, alias)}
+        )
+        self._found, self._clusters = found, clusters
+        ended = list[str]()
+        for name, one in self.running.items():
+            if one.flow != _flow_of(chosen.get(name)):
+                ended.append(name)
+            elif others := moved & {one.flow.source, one.flow.target}:
+                log.info("%s starts again: other keys or certificates of %s", name, ", ".join(sorted(others)))
+                ended.append(name)
+        self._stop(ended)
         for name, (flow, start) in chosen.items():
             if name not in self.running:
                 self.running[name] = start(flow, clusters, self.membership)

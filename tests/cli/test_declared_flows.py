@@ -1,5 +1,6 @@
 """`flows declare`, `withdraw` and `declared`, on a store in memory. Live clusters: tests/mirror_maker."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.flows.errors import FlowError
 from ha_core.mirror_maker.declared_flows import DeclaredFlows
-from ha_core.model import FlowDeclaration
+from ha_core.model import FlowDeclaration, FlowWorker
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.single import begin_single
 from stack.memory_store import MemoryStore
@@ -144,3 +145,30 @@ def test_a_move_of_a_group_whose_process_died_ends_as_failed_and_says_to_run_it_
         assert ended["result"] == "failed"
         assert "may be committed in the target, in part. Run it again" in ended["error"]
         assert not dead.store.locks()
+
+
+def test_a_command_whose_like_was_killed_ends_that_one_and_goes_on(store: MemoryStore, file: Path) -> None:
+    """No gateway runs that would do it."""
+    for words in (("declare", "all", str(file), *UNPROBED), ("withdraw", "all", "--reason", "a test")):
+        with Environment(store=store.client(), by="a dead process", session_timeout_s=0.5, now=long_ago) as dead:
+            begin_single(dead, "declare-flows", "a test", ["flows:all"])
+        code, done = run("flows", *words)
+        assert (code, done["result"]) == (0, "succeeded"), done
+    assert [one["state"] for one in document("history")["operations"]].count("undone") == 2
+    assert not store.locks()
+
+
+def long_ago() -> str:
+    return "2026-01-01T00:00:00+00:00"
+
+
+def test_a_move_of_a_group_by_a_flow_that_no_declaration_has_names_the_files_of_its_workers(store: MemoryStore) -> None:
+    worker = FlowWorker(
+        id="w", host="copier-1", pid=7, since=long_ago(), file="/etc/mm2.properties", flows=("A->B@1>2",)
+    )
+    with closing(store.client().register(worker)):
+        code, refused = run("flows", "move-group", "billing", "B->A", "--reason", "a test")
+    assert code == BAD_INPUT
+    assert "Workers run it by /etc/mm2.properties on copier-1. Give --file FILE" in refused["error"]
+    code, refused = run("flows", "move-group", "billing", "B->A", "--reason", "a test")
+    assert "No declaration has B->A or its other direction. Give --file FILE" in refused["error"]

@@ -152,6 +152,30 @@ def test_a_copy_of_a_topic_that_was_made_again_begins_with_a_sync() -> None:
     assert found == [OffsetSync("t", 0, 0, 502)]
 
 
+def test_a_worker_that_starts_again_leaves_readers_what_they_know() -> None:
+    """Its lower syncs stood for a source that began anew: groups below a handover had no translation any more."""
+    store = SyncStore()
+    for upstream in range(0, 1000, 100):  # of MirrorMaker 2
+        store.add(OffsetSync("t", 0, upstream, upstream + 7))
+    written: list[OffsetSync] = []
+    for runs in ([Run(1000, 1010, 500)], [Run(1000, 1010, 500), Run(1500, 1511, 50)], [Run(1500, 1511, 50)]):
+        emission = SyncEmission("t", 0, max_lag=100)
+        if written:
+            emission.resume(written[-1], runs)
+        written += emission.due(runs, interval_over=True)
+    for sync in written:
+        store.add(sync)
+    assert [sync.upstream_offset for sync in written] == sorted({sync.upstream_offset for sync in written})
+    assert (written[0].upstream_offset, written[-1].upstream_offset) == (1000, 1549)
+    assert store.translate("t", 0, 950) == Translated(908, "sampled")
+
+
+def test_a_worker_that_copies_anew_begins_with_a_sync() -> None:
+    emission = SyncEmission("t", 0, max_lag=100)
+    emission.resume(OffsetSync("t", 0, 1400, 1410), [Run(0, 0, 1500)])
+    assert emission.due([Run(0, 0, 1500)], interval_over=False)[0] == OffsetSync("t", 0, 0, 0)
+
+
 def test_a_source_of_many_small_transactions_has_syncs_of_its_newest_runs_only() -> None:
     emission = SyncEmission("t", 0, max_lag=1_000_000)
     assert len(emission.due([Run(2 * at, at, 1) for at in range(1000)], interval_over=False)) == MAX_STARTS

@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import KafkaError
 PROGRAM = str(Path(sys.executable).with_name("switchyard"))
 PATIENCE_S = 60.0
 STOP_S = 40.0
+_MISSING = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
 ONE_BROKER = {
     "replication.factor": "1",
     **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
@@ -121,7 +122,7 @@ def records(bootstrap: str, topic: str, partition: int = 0, begin: int | None = 
 def numbered(
     bootstrap: str, topic: str, partition: int = 0, begin: int | None = None
 ) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record)"""
+    """(offset, record); none if the partition does not exist."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader of a test",
@@ -133,7 +134,12 @@ def numbered(
     consumer = Consumer(settings)
     found: list[tuple[int, CopiedRecord]] = []
     try:
-        start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+        try:
+            start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _MISSING:
+                raise
+            return found
         consumer.assign([TopicPartition(topic, partition, start if begin is None else begin)])
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:

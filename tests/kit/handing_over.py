@@ -188,6 +188,14 @@ class Handovers:
     def in_target(self, partition: int) -> list[tuple[int, CopiedRecord]]:
         return numbered(bootstrap(self.stack, TARGET), self.remote, partition)
 
+    def written_by_ours(self, partition: int) -> set[int]:
+        """Offsets of the remote partition. Connect's producers are not idempotent, and ours are."""
+        key = self.remote, partition
+        end = self.target.ends([key])[key].log_end
+        batches = (piece.batch for piece in self.target.log(key, 0, end))
+        ours = [batch for batch in batches if batch.producer_id >= 0]
+        return {at for batch in ours for at in range(batch.base_offset, batch.last_offset + 1)}
+
     def await_copied(self, beyond: int) -> None:
         """Until each partition of the remote topic has some records more."""
         before = self._ends()

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from stack.harness import Stack
+from tests.kit.checkpoints import checkpoints
 from tests.kit.flow_workers import KeptWorker
 from tests.kit.flows import (
     commit,
@@ -131,6 +132,35 @@ def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_
 def overtaken(stack: Stack) -> int:
     """As all flows show it."""
     return sum(int(str(flow["overtaken"] or 0)) for flow in shown(stack.zookeeper))
+
+
+def test_a_group_whose_records_the_copy_has_deleted_goes_on_at_its_log_start(
+    worker: KeptWorker, east: str, west: str
+) -> None:
+    """Both clusters apply retention to segments of their own, so the copy may be the first to delete records. Below its
+    log start, consumers with `auto.offset.reset=latest` would pass over all that it has."""
+    create_topic(east, "shortened", 1)
+    produce(east, "shortened", (b"%d" % number for number in range(100)))
+    until(lambda: count(west, "east.shortened") > 100, 60, worker.text)
+    places = [offset for offset, _ in numbered(west, "east.shortened")]
+    commit(east, "shortened-readers", {("shortened", 0): 30})
+    commit(east, "shortened-others", {("shortened", 0): 80})
+    until(lambda: committed(west, "shortened-readers", "east.shortened") == places[30], 30, worker.text)
+    delete_records(west, "east.shortened", places[60])
+    until(lambda: committed(west, "shortened-readers", "east.shortened") == places[60], 30, worker.text)
+    until(lambda: newest_checkpoint(west, "shortened-readers") == places[60], 30, worker.text)
+    assert committed(west, "shortened-others", "east.shortened") == places[80]
+    delete_records(west, "east.shortened", count(west, "east.shortened") + places[60])
+    produce(east, "shortened", [b"late"])
+    until(lambda: committed(west, "shortened-others", "east.shortened") > places[80], 30, worker.text)
+    for group in ("shortened-readers", "shortened-others"):
+        begin = committed(west, group, "east.shortened")
+        assert [record.value for record in records(west, "east.shortened", 0, begin)] == [b"late"]
+
+
+def newest_checkpoint(bootstrap: str, group: str) -> int:
+    found = [one.downstream_offset for one in checkpoints(bootstrap, "east") if one.group == group]
+    return found[-1]
 
 
 def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorker, east: str, west: str) -> None:

@@ -10,12 +10,14 @@ from ha_core.flows.errors import FlowError
 from ha_core.model.flow_declaration import MAX_DECLARED_CHARACTERS
 from ha_core.operations.flows.declaring import (
     DeclaredOutcome,
+    declaration_lock,
     declare,
     plan_declaration,
     require_declared,
     withdraw,
     workers_of,
 )
+from ha_core.operations.running import engine
 from ha_core.present.flows import declared_page, declaring_page
 from ha_core.present.moves import single_page
 
@@ -50,11 +52,14 @@ def declare_flows(
     session.out.page(declaring_page(plan))
     if dry_run:
         return CommandResult({"declaration": plan.to_json()})
+    engine.end_interrupted(session.environment, declaration_lock(name))
     return _changed(declare(session.environment, plan), {"declaration": plan.to_json()})
 
 
 @command("flows withdraw", "Delete a declaration: its workers stop its flows. Topics and copies stay.")
 def withdraw_flows(session: CommandRun, name: Name, reason: Reason, dry_run: DryRun = False) -> CommandResult:
+    if not dry_run:
+        engine.end_interrupted(session.environment, declaration_lock(name))
     outcome = withdraw(session.environment, name, reason, dry_run)
     if dry_run:
         return CommandResult({"declaration": {"name": name}, "words": outcome.words}, [outcome.words])

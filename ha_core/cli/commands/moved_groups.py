@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, code_of, command, option
-from ha_core.operations.flows.moving_group import configured, move_group, plan_group_move, way_of
+from ha_core.operations.flows.moving_group import configured, group_lock, move_group, plan_group_move, way_of
+from ha_core.operations.running import engine
 from ha_core.present.flows import group_move_page
 from ha_core.present.moves import single_page
 
@@ -38,5 +39,6 @@ def move(
     plan.require(repeat)
     if dry_run:
         return CommandResult({"move": plan.to_json()})
+    engine.end_interrupted(session.environment, group_lock(group))
     done, report = move_group(session.environment, found, way, group, reason, repeat)
     return CommandResult({"move": done.to_json(), **report.to_json()}, single_page(report), code_of(report))

@@ -25,6 +25,7 @@ PARTITIONS, REPLICATION = 25, 3
 """Connect's defaults of `offset.storage.partitions` and `offset.storage.replication.factor`."""
 _POLICY = "cleanup.policy"
 _POLL_S = 0.2
+_TIMEOUT_S = 30.0
 
 
 def offsets_producer(settings: Mapping[str, Any]) -> OffsetsProducer:
@@ -34,6 +35,8 @@ def offsets_producer(settings: Mapping[str, Any]) -> OffsetsProducer:
         "acks": "all",
         # A second request in flight could overtake a repeated one, and an old offset would be the last.
         "max.in.flight.requests.per.connection": 1,
+        # An offset that was not taken in time must not come later, after those of another worker.
+        "message.timeout.ms": int(1000 * _TIMEOUT_S),
         "log_level": 3,
     }
     return OffsetsProducer(Producer({**settings, **fixed}))
@@ -112,7 +115,7 @@ def _records(consumer: Consumer, topic: str, timeout_s: float) -> Iterator[tuple
 
 
 def write_source_offsets(
-    producer: OffsetsProducer, state: ConnectState, next_offsets: Mapping[Partition, int], timeout_s: float = 30.0
+    producer: OffsetsProducer, state: ConnectState, next_offsets: Mapping[Partition, int], timeout_s: float = _TIMEOUT_S
 ) -> dict[Partition, int]:
     """Makes a real MirrorMaker 2 go on at these source offsets. All replicas in sync have them when it returns.
 

@@ -19,7 +19,7 @@ from ha_core.model.flow_declaration import MAX_DECLARATIONS, MAX_DECLARED_CHARAC
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.single import Expected, run_single
+from ha_core.operations.engine.single import LOCKS, Expected, run_single
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.platform.documents import parsed
 from ha_core.platform.errors import PlatformError
@@ -110,6 +110,10 @@ def plan_declaration(
     same = before is not None and (before[0].text, before[0].like_3_9) == (stored, like_3_9)
     version = None if before is None else before[1]
     return Declaring(document, version, tuple(flow.name for flow in found.flows), remarks, not same)
+
+
+def declaration_lock(name: str) -> str:
+    return LOCKS[FlowDeclaration](name)
 
 
 def declare(environment: Environment, plan: Declaring) -> DeclaredOutcome:

@@ -5,7 +5,7 @@ way back is to start it there again.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,8 +28,8 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.single import Single, beginning, commit_single
 from ha_core.operations.flows.declaring import configuration_of, require_declared
-from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.facts.verdict import amount
+from ha_core.plan.facts.clusters import ListedTopic, Partition
+from ha_core.plan.facts.verdict import amount, listed
 
 MAX_WAIT_S = 3_600.0
 _NOTED_S = 15.0
@@ -106,9 +106,18 @@ def configured(environment: Environment, flow: str, file: Path | None, declared:
         raise unchanged(str(error)) from error
     having = [one for one in found if names & {each.name for each in one.flows}]
     if len(having) != 1:
-        which = f"Several declarations have {flow}" if having else f"No declaration has {flow}"
-        raise unchanged(f"{which}: give --declared NAME, or --file FILE.")
+        raise unchanged(_which(environment, flow, names, [one.name for one in having]))
     return having[0]
+
+
+def _which(environment: Environment, flow: str, names: Collection[str], having: Sequence[str]) -> str:
+    """Several configurations have the flow, or no declaration."""
+    if having:
+        return f"Several have {flow}: {listed(having)}. Give --declared NAME."
+    workers = environment.store.flow_workers()
+    files = sorted({f"{one.file} on {one.host}" for one in workers for key in one.flows if key.split("@")[0] in names})
+    where = f" Workers run it by {listed(files)}." if files else ""
+    return f"No declaration has {flow} or its other direction.{where} Give --file FILE with its properties."
 
 
 def way_of(found: Configuration, flow: str) -> GroupWay:
@@ -147,7 +156,7 @@ def move_group(
     if not reason.strip():
         raise unchanged(f"Moving group {group} needs a reason. Give --reason.")
     with _both(found, way) as (clusters, source, target):
-        with beginning(environment, "move-group", reason, [f"group:{group}"]) as journal:
+        with beginning(environment, "move-group", reason, [group_lock(group)]) as journal:
             plan = _planned(clusters, source, target, way, group, 0.0)
             plan.require(may_repeat)
             try:
@@ -161,6 +170,10 @@ def move_group(
                 raise StepFailedError(why) from error
             journal.finish("succeeded", plan.words)
         return plan, report_of(environment, journal.operation)
+
+
+def group_lock(group: str) -> str:
+    return f"group:{group}"
 
 
 class MoveGroup(Single):
@@ -219,13 +232,14 @@ def _planned(
     forward, backward = (None if one is None else one.route for one in (way.forward, way.backward))
     places = {topic: place_of(topic, forward, backward, way.target) for topic, _ in offsets}
     known = {(topic, partition): place for topic, partition in offsets if (place := places[topic]) is not None}
+    topics = source.list_topics(), target.list_topics()
     starts = LogStarts(
-        _starts(source, offsets),
-        _starts(target, [(place.topic, partition) for (_, partition), place in known.items()]),
+        _starts(source, topics[0], offsets),
+        _starts(target, topics[1], [(place.topic, partition) for (_, partition), place in known.items()]),
     )
     deadline = time.monotonic() + _NOTED_S
     while True:
-        maps = _maps(clusters, way, known)
+        maps = _maps(clusters, way, known, topics)
         found = list(moved_offsets(offsets, places, starts, maps.translate, there))
         move = GroupMove(
             group,
@@ -248,12 +262,20 @@ class _Maps:
     way: GroupWay
     copies: Mapping[tuple[str, int], ExactMap]
     origins: Mapping[tuple[str, int], ExactMap]
+    source_topics: Mapping[str, ListedTopic]
+    target_topics: Mapping[str, ListedTopic]
     _syncs: SyncStore | None = None
 
     def translate(self, partition: Partition, place: MovedTopic, offset: int) -> Translation:
         exact = self.origins.get(partition) if place.by == "origin" else self.copies.get((place.topic, partition[1]))
         if exact is None:
             return Untranslated("no copier has noted yet where its records lie")
+        copied = self.source_topics.get(partition[0]) if place.by == "copy" else self.target_topics.get(place.topic)
+        if copied is not None and exact.source_id and copied.topic_id and exact.source_id != copied.topic_id:
+            where = self.way.source if place.by == "copy" else self.way.target
+            return Untranslated(
+                f"the topic was made again in {where}, and no copier has noted yet where its records lie"
+            )
         if place.by == "copy":
             if exact.begins_at and exact.runs and offset < exact.runs[0].source:
                 return self._earlier(partition, offset)
@@ -275,7 +297,12 @@ class _Maps:
         return self._syncs.translate(*partition, offset)
 
 
-def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, MovedTopic]) -> _Maps:
+def _maps(
+    clusters: FlowClusters,
+    way: GroupWay,
+    places: Mapping[Partition, MovedTopic],
+    topics: tuple[Mapping[str, ListedTopic], Mapping[str, ListedTopic]],
+) -> _Maps:
     copies = [(place.topic, partition) for (_, partition), place in places.items() if place.by == "copy"]
     origins = [key for key, place in places.items() if place.by == "origin"]
     return _Maps(
@@ -283,12 +310,12 @@ def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, Move
         way,
         exact_maps(clusters.librdkafka(way.target), f"{way.source}->{way.target}", copies) if copies else {},
         exact_maps(clusters.librdkafka(way.source), f"{way.target}->{way.source}", origins) if origins else {},
+        *topics,
     )
 
 
-def _starts(admin: Admin, wanted: Any) -> dict[Partition, int]:
+def _starts(admin: Admin, topics: Mapping[str, ListedTopic], wanted: Iterable[Partition]) -> dict[Partition, int]:
     """Log starts of the partitions that exist."""
-    topics = admin.list_topics()
     existing = [key for key in wanted if key[0] in topics and key[1] < topics[key[0]].partitions]
     return {key: ends.start for key, ends in admin.ends(existing).items()} if existing else {}
 
