@@ -131,8 +131,8 @@ FLOW_KEYS = {
         FlowKey("key.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("value.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("header.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("source.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
-        FlowKey("target.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey("source.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
     )
 }
 """Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""
