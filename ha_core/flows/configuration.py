@@ -13,6 +13,7 @@ from typing import Literal, TypeVar
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.keys import (
+    BEGINS_AT_GROUP,
     CLIENT_PREFIXES,
     FLOW_KEYS,
     RENAMED,
@@ -57,7 +58,11 @@ class ClusterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowConfig:
-    """A flow. Intervals are seconds; None: the work is disabled."""
+    """A flow. Intervals are seconds; None: the work is disabled.
+
+    :ivar begins_at: where partitions begin that the flow finds at its first look.
+    :ivar begins_at_group: group of the source whose committed offsets win over that; "": none.
+    """
 
     source: str
     target: str
@@ -81,6 +86,7 @@ class FlowConfig:
     checkpoints_replication_factor: int
     syncs_replication_factor: int
     begins_at: BeginsAt
+    begins_at_group: str
     isolation: Isolation
     metric_formats: tuple[str, ...]
 
@@ -305,6 +311,7 @@ class _Flow:
             checkpoints_replication_factor=self._number("checkpoints.topic.replication.factor", least=-1),
             syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
             begins_at=self._consumer("auto.offset.reset", _RESETS, "earliest"),
+            begins_at_group=self.get(BEGINS_AT_GROUP).value,
             isolation=self._consumer("isolation.level", _ISOLATIONS, Isolation.COMMITTED),
             metric_formats=parts(self.get("metric.names.formats").value),
         )
