@@ -39,8 +39,8 @@ def keys_of(nested: Any, name: str) -> dict[str, str]:
         raise FlowError(f"{name}: it must be a mapping, as in: clusters: [primary, backup]")
     if {"apiVersion", "kind"} <= nested.keys():
         raise FlowError(
-            f"{name}: this is a resource of Kubernetes ({nested['kind']!s:.100}). Give the keys of an mm2.properties, as "
-            "in: clusters: [primary, backup]"
+            f"{name}: this is a resource of Kubernetes ({nested['kind']!s:.100}). Give the keys of an mm2.properties, "
+            "as in: clusters: [primary, backup]"
         )
     found: dict[str, str] = {}
     for key, value in _flat(nested, "", name):

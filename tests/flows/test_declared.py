@@ -41,7 +41,7 @@ def test_nested_and_flat_keys_of_a_mapping_are_those_of_properties() -> None:
         ({"spec": {"clusters": [{"alias": "A"}]}}, "an entry of spec.clusters is a list or a mapping"),
         (
             {"apiVersion": "v1", "kind": "KafkaMirrorMaker2"},
-            "a resource of Kubernetes .KafkaMirrorMaker2.. Give the keys",
+            "a resource of Kubernetes .KafkaMirrorMaker2",
         ),
         ({1: "a"}, "no text"),
     ],
