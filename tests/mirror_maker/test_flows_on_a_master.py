@@ -100,7 +100,8 @@ def test_every_record_is_copied_once_while_executor_and_driver_are_killed(stack:
 def test_a_job_whose_driver_hangs_ends(stack: Stack, tmp_path: Path) -> None:
     file = flow_of(stack, tmp_path, "hanging")
     with FlowsOnSpark(tmp_path / "job.log", stack.zookeeper, [str(file), "--tasks", "1"]) as job:
-        until(lambda: copying(stack.zookeeper).total() == PARTITIONS, START_S, job.text)
+        produce(bootstrap(stack, "east"), "hanging", [b"a record"])
+        until(lambda: count(bootstrap(stack, "west"), "east.hanging") > 0, START_S, job.text)
         os.kill(job.java(), signal.SIGSTOP)
         assert job.ended(120) == 3
         assert "has not answered for 30 s" in job.text()
