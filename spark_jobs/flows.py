@@ -216,6 +216,7 @@ class _Tasks:
 
         :raises InputError: they cannot; names all errors.
         """
+        told = ""
         while not self._ending.is_set():
             answers: SimpleQueue[list[FlowRemark] | Exception] = SimpleQueue()
             thread = threading.Thread(target=self._ask, args=(answers,), name="flows-check", daemon=True)
@@ -229,7 +230,9 @@ class _Tasks:
             if isinstance(answer, SparkConnectError):
                 raise answer
             if isinstance(answer, Exception):  # a lost executor, for example
-                log.warning("the flows cannot be checked yet: %s", first_line(answer))
+                if (why := first_line(answer)) != told:
+                    log.warning("the flows cannot be checked yet: %s", why)
+                told = why
                 self._ending.wait(_RESTART_S)
                 continue
             if errors := [remark.text for remark in answer if remark.error]:

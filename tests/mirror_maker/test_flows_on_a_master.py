@@ -16,9 +16,9 @@ from tests.kit.flows_on_spark import FlowsOnSpark
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/flows"), pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.stack, pytest.mark.long("spark_jobs/flows"), pytest.mark.timeout(900)]
 PARTITIONS = 4
-START_S, GO_ON_S = 150.0, 90.0
+START_S, GO_ON_S = 240.0, 120.0
 
 stack = own_stack(scope="module", gateways=0, spark=True)
 
