@@ -5,6 +5,7 @@ to it, and win over the same key without an alias. A file with an error gives no
 once.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -12,6 +13,7 @@ from typing import Literal, TypeVar
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.keys import (
+    BEGINS_AT_GROUP,
     CLIENT_PREFIXES,
     FLOW_KEYS,
     RENAMED,
@@ -20,13 +22,21 @@ from ha_core.flows.keys import (
 )
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
-from ha_core.flows.remarks import Remark, remarks
+from ha_core.flows.remarks import Remark, remarks, short
 from ha_core.flows.remote_topics import SettingsRule
 from ha_core.flows.starts import BeginsAt
 from ha_core.flows.topology import FlowRoute, check_cycles
 from ha_core.model.isolation import Isolation
 
 MAX_CLUSTERS = 100
+_MAX_TOLD = 100
+"""Errors in the text of one error."""
+_LEGAL = re.compile(r"[A-Za-z0-9._-]+")
+"""Texts that can be parts of topics' names."""
+_KEEPS_NAMES = (
+    "where topics are to keep their names, write replication.policy.class = "
+    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+)
 _FLAGS = {"true": True, "false": False}
 _RESETS: Mapping[str, BeginsAt] = {"earliest": "earliest", "latest": "latest"}
 _ISOLATIONS = {"read_committed": Isolation.COMMITTED, "read_uncommitted": Isolation.UNCOMMITTED}
@@ -48,7 +58,11 @@ class ClusterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowConfig:
-    """A flow. Intervals are seconds; None: the work is disabled."""
+    """A flow. Intervals are seconds; None: the work is disabled.
+
+    :ivar begins_at: where partitions begin that the flow finds at its first look.
+    :ivar begins_at_group: group of the source whose committed offsets win over that; "": none.
+    """
 
     source: str
     target: str
@@ -72,6 +86,7 @@ class FlowConfig:
     checkpoints_replication_factor: int
     syncs_replication_factor: int
     begins_at: BeginsAt
+    begins_at_group: str
     isolation: Isolation
     metric_formats: tuple[str, ...]
 
@@ -110,8 +125,10 @@ class ConfigurationError(FlowError):
 
     def __init__(self, name: str, remarks: tuple[Remark, ...]) -> None:
         self.remarks = remarks
-        lines = "\n".join(f"- {remark.place}{remark.text}" for remark in remarks)
-        super().__init__(f"{name} cannot be used:\n{lines}")
+        lines = [f"- {remark.place}{remark.text}" for remark in remarks[:_MAX_TOLD]]
+        if more := len(remarks) - len(lines):
+            lines.append(f"- and {more:,} more errors")
+        super().__init__("\n".join((f"{name} cannot be used:", *lines)))
 
 
 def configuration(
@@ -148,13 +165,21 @@ class _File:
             self._error(0, "`clusters` names no cluster; set it as in: clusters = primary, backup")
         elif len(self._aliases) > MAX_CLUSTERS:
             self._error(0, f"`clusters` names {len(self._aliases)} clusters; at most {MAX_CLUSTERS} are possible")
+            raise ConfigurationError(self._name, tuple(self._remarks))
         else:
             self._remarks += remarks(self._properties, self._aliases)
+        for alias in self._aliases:
+            if not _LEGAL.fullmatch(alias):
+                self._error(
+                    self._properties["clusters"].line,
+                    f"`clusters` names {alias!r}: an alias is a part of topics' names, so it has letters, digits, '.', "
+                    "'_' and '-' only",
+                )
         clusters = tuple(self._cluster(alias) for alias in self._aliases)
         flows: list[FlowConfig] = []
         heartbeats_only: list[FlowConfig] = []
         pairs = [(source, target) for source in self._aliases for target in self._aliases if source != target]
-        for source, target in pairs[: MAX_CLUSTERS**2]:
+        for source, target in pairs:
             flow = _Flow(self, source, target)
             if flow.flag("enabled"):
                 self._collect(flow, flows)
@@ -167,7 +192,7 @@ class _File:
             self._error(0, str(error))
         if not flows and not any(remark.error for remark in self._remarks):
             self._remarks.append(Remark(0, "no flow is enabled: add a line such as primary->backup.enabled = true"))
-        errors = tuple(remark for remark in self._remarks if remark.error)
+        errors = tuple(dict.fromkeys(remark for remark in self._remarks if remark.error))
         if errors:
             raise ConfigurationError(self._name, errors)
         return Configuration(
@@ -198,8 +223,7 @@ class _File:
         self._remarks.append(Remark(line, text))
 
     def _error(self, line: int, text: str) -> None:
-        if (remark := Remark(line, text, error=True)) not in self._remarks:
-            self._remarks.append(remark)
+        self._remarks.append(Remark(line, text, error=True))
 
     @staticmethod
     def _collect(flow: "_Flow", into: list[FlowConfig]) -> None:
@@ -244,7 +268,7 @@ class _Flow:
         found = self.get(name)
         value = _FLAGS.get(found.value.lower())
         if value is None:
-            self._file.error(found.line, f"{self._prefix}{name}={found.value} is neither true nor false")
+            self._file.error(found.line, f"{self._prefix}{name}={short(found.value)} is neither true nor false")
         return bool(value)
 
     def read(self) -> FlowConfig | None:
@@ -287,11 +311,13 @@ class _Flow:
             checkpoints_replication_factor=self._number("checkpoints.topic.replication.factor", least=-1),
             syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
             begins_at=self._consumer("auto.offset.reset", _RESETS, "earliest"),
+            begins_at_group=self.get(BEGINS_AT_GROUP).value,
             isolation=self._consumer("isolation.level", _ISOLATIONS, Isolation.COMMITTED),
             metric_formats=parts(self.get("metric.names.formats").value),
         )
 
     def _refuse(self) -> None:
+        self._refuse_other_aliases()
         for name, key in FLOW_KEYS.items():
             found = self.get(name)
             if (
@@ -302,7 +328,20 @@ class _Flow:
             ):
                 self._file.error(
                     found.line,
-                    f"{name}={found.value} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here.",
+                    f"{name}={short(found.value)} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here.",
+                )
+
+    def _refuse_other_aliases(self) -> None:
+        """MirrorMaker 2 names remote topics by these keys, if they are set, and not by the alias in `clusters`."""
+        if not self.flag("enabled"):  # heartbeats only
+            return
+        for key, alias in (("source.cluster.alias", self.source), ("target.cluster.alias", self.target)):
+            found = self.get(key)
+            if found.line and found.value != alias:
+                self._file.error(
+                    found.line,
+                    f"{key}={short(found.value)} cannot be used for {self.source}->{self.target}: names have the alias "
+                    f"that `clusters` has, {alias}. Remove it; {_KEEPS_NAMES}",
                 )
 
     def _policy(self) -> ReplicationPolicy | None:
@@ -310,7 +349,16 @@ class _Flow:
         separates_internal = self.flag("replication.policy.internal.topic.separator.enabled")
         if not separator.value:
             self._file.error(
-                separator.line, "replication.policy.separator is blank; remote topics would have no alias to see"
+                separator.line,
+                "replication.policy.separator is blank; remote topics would have no alias to see. Remove it; "
+                f"{_KEEPS_NAMES}",
+            )
+            return None
+        if not _LEGAL.fullmatch(separator.value):
+            self._file.error(
+                separator.line,
+                f"replication.policy.separator={short(separator.value)} is no part of a topic's name: give letters, "
+                "digits, '.', '_' or '-'",
             )
             return None
         build = BY_CLASS.get(java.value)
@@ -322,8 +370,8 @@ class _Flow:
         known = ", ".join(one.rpartition(".")[2] for one in BY_CLASS)
         self._file.error(
             java.line,
-            f"replication.policy.class={java.value} is not known: there are {known}, and policies of the entry points "
-            "`switchyard.replication_policies`",
+            f"replication.policy.class={short(java.value)} is not known: there are {known}, and policies of the entry "
+            f"points `switchyard.replication_policies`; {_KEEPS_NAMES}",
         )
         return None
 
@@ -354,16 +402,18 @@ class _Flow:
         try:
             value = int(found.value)
         except ValueError:
-            self._file.error(found.line, f"{name}={found.value} is no whole number")
+            self._file.error(found.line, f"{name}={short(found.value)} is no whole number")
             return least
         if not least <= value < 2**31:
-            self._file.error(found.line, f"{name}={found.value} is not between {least} and {2**31 - 1}")
+            self._file.error(found.line, f"{name}={short(found.value)} is not between {least} and {2**31 - 1}")
+        elif not value and name.endswith("replication.factor"):
+            self._file.error(found.line, f"{name}=0: give 1 or more, or -1 for the default of the target's brokers")
         return value
 
     def _one_of(self, name: str) -> str:
         found = self.get(name)
         if found.value not in FLOW_KEYS[name].valid:
-            self._file.error(found.line, f"{name}={found.value} is none of {', '.join(FLOW_KEYS[name].valid)}")
+            self._file.error(found.line, f"{name}={short(found.value)} is none of {', '.join(FLOW_KEYS[name].valid)}")
         return found.value
 
     def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:
@@ -378,7 +428,7 @@ class _Flow:
             if found.value not in values:
                 valid = " nor ".join(values)
                 self._file.error(
-                    found.line, f"{self.source}->{self.target}: consumer.{name}={found.value} is neither {valid}"
+                    found.line, f"{self.source}->{self.target}: consumer.{name}={short(found.value)} is neither {valid}"
                 )
             return values.get(found.value, default)
         return default

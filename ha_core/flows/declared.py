@@ -37,6 +37,11 @@ def keys_of(nested: Any, name: str) -> dict[str, str]:
     """
     if not isinstance(nested, Mapping):
         raise FlowError(f"{name}: it must be a mapping, as in: clusters: [primary, backup]")
+    if {"apiVersion", "kind"} <= nested.keys():
+        raise FlowError(
+            f"{name}: this is a resource of Kubernetes ({nested['kind']!s:.100}). Give the keys of an mm2.properties, "
+            "as in: clusters: [primary, backup]"
+        )
     found: dict[str, str] = {}
     for key, value in _flat(nested, "", name):
         if key in found:
@@ -113,8 +118,10 @@ def _value(value: Any, key: str, name: str) -> str:
     if isinstance(value, str):
         return value
     if isinstance(value, list):
-        items = [_value(one, key, name) for one in value if not isinstance(one, list)]
-        if len(items) != len(value) or any("," in one for one in items):
-            raise FlowError(f"{name}: an entry of {key} has a comma or is a list; a property separates entries by it")
+        if any(isinstance(one, list | Mapping) for one in value):
+            raise FlowError(f"{name}: an entry of {key} is a list or a mapping; a property has a list of texts")
+        items = [_value(one, key, name) for one in value]
+        if any("," in one for one in items):
+            raise FlowError(f"{name}: an entry of {key} has a comma; a property separates entries by it")
         return ", ".join(items)
     raise FlowError(f'{name}: {key} has no value; remove it, or write "" for a blank one')

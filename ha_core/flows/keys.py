@@ -36,6 +36,8 @@ class FlowKey(NamedTuple):
     default_here: str | None = None
 
 
+BEGINS_AT_GROUP = "switchyard.begins.at.group"
+"""Group of the source at whose committed offsets partitions begin that no flow has copied yet."""
 _MM2 = "org.apache.kafka.connect.mirror."
 _JAVA = "it names a Java class, which Switchyard cannot run"
 _CONNECT = "it belongs to Kafka Connect, which Switchyard does not use"
@@ -131,8 +133,9 @@ FLOW_KEYS = {
         FlowKey("key.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("value.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("header.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("source.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
-        FlowKey("target.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey(BEGINS_AT_GROUP, "", note="a key of Switchyard: where MirrorMaker 1 stopped"),
+        FlowKey("source.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
     )
 }
 """Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""

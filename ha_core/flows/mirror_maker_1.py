@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ha_core.flows.errors import FlowError
-from ha_core.flows.keys import CLIENT_PREFIXES
+from ha_core.flows.keys import BEGINS_AT_GROUP, CLIENT_PREFIXES
 from ha_core.flows.properties import Property
 from ha_core.flows.remarks import Remark
 
@@ -86,6 +86,12 @@ def mapped_options(
     for alias, client, option in ((SOURCE, consumer, "consumer.config"), (TARGET, producer, "producer.config")):
         keys |= {f"{alias}.{key}": value for key, value in client.items() if _connects(key)}
         remarks.append(f"--{option} is mapped to the keys {alias}.…: those of its connection")
+    if group := consumer.get(_GROUP):
+        keys[BEGINS_AT_GROUP] = group
+        remarks.append(
+            f"{_GROUP} = {group} of the consumer counts: partitions that no flow has copied yet begin at its committed "
+            "offsets, where MirrorMaker 1 stopped; the flow commits none"
+        )
     for key, applied in _CONSUMER.items():
         value = consumer.get(key, applied.default)
         keys[f"{SOURCE}.consumer.{key}"] = value
@@ -101,11 +107,6 @@ def _connects(key: str) -> bool:
 
 
 def _without_effect(consumer: Mapping[str, str], producer: Mapping[str, str]) -> Iterator[str]:
-    if _GROUP in consumer:
-        yield (
-            f"{_GROUP} = {consumer[_GROUP]} of the consumer has no effect: the flow does not go on at this group's "
-            "offsets, and leaves topics of the target alone that MirrorMaker 1 has written"
-        )
     for client, keys in (("consumer", consumer), ("producer", producer)):
         for key in sorted(keys.keys() - {_GROUP, *(_CONSUMER if client == "consumer" else ())}):
             if not _connects(key):

@@ -21,35 +21,48 @@ PROVIDERS = "config.providers"
 """Key with the names of the providers; no other key can have a reference by them."""
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Groups: provider, path, key."""
+_SHOWN = 100
+"""Characters of a path in an error."""
 _CLASSES = "org.apache.kafka.common.config.provider."
 
 
 @dataclass(frozen=True)
 class Property:
-    """:ivar line: number in the file, from 1, for errors."""
+    """
+    :ivar line: number in the file, from 1, for errors.
+    :ivar referred: whether a part of the value comes from a reference.
+    """
 
     value: str = field(repr=False)
     line: int
+    referred: bool = False
 
 
 def parse(text: str, name: str) -> dict[str, Property]:
     """Properties of a file, in its order.
 
     :param name: of the file, for errors.
-    :raises FlowError: a key stands twice: Java takes the last one silently, which hides mistakes.
+    :raises FlowError: a key stands twice (Java takes the last one silently, which hides mistakes), or a character is
+        written by a wrong number.
     """
     properties: dict[str, Property] = {}
     number = 1
-    for element in javaproperties.parse(text):
-        line, number = number, number + max(1, len(element.source.splitlines()))
-        if not isinstance(element, javaproperties.KeyValue):
-            continue
-        key, value = element.key, element.value
-        if key in properties:
-            raise FlowError(
-                f"{name}, line {line}: {key} is set in line {properties[key].line} already; remove one of them"
-            )
-        properties[key] = Property(value.rstrip(), line)
+    try:
+        for element in javaproperties.parse(text):
+            line, number = number, number + max(1, len(element.source.splitlines()))
+            if not isinstance(element, javaproperties.KeyValue):
+                continue
+            key, value = element.key, element.value
+            if key in properties:
+                raise FlowError(
+                    f"{name}, line {line}: {key} is set in line {properties[key].line} already; remove one of them"
+                )
+            properties[key] = Property(value.rstrip(), line)
+    except javaproperties.InvalidUEscapeError as error:
+        raise FlowError(
+            f"{name}: {error.escape} is no character; a backslash with u needs four hexadecimal digits, and a plain "
+            "backslash is written twice"
+        ) from None
     return properties
 
 
@@ -79,7 +92,8 @@ def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[
                 )
             return value
 
-        return Property(REFERENCE.sub(replace, found.value), found.line)
+        value = REFERENCE.sub(replace, found.value)
+        return Property(value, found.line, referred=value != found.value)
 
     return {key: found if key.startswith(PROVIDERS) else resolved(key, found) for key, found in properties.items()}
 
@@ -106,7 +120,11 @@ def _providers(
 
 
 def _environment(parameters: Mapping[str, str], environment: Mapping[str, str]) -> Provider:
-    pattern = re.compile(parameters.get("allowlist.pattern", ".*"))
+    text = parameters.get("allowlist.pattern", ".*")
+    try:
+        pattern = re.compile(text)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise FlowError(f"allowlist.pattern={text} of a provider is no regular expression here ({error})") from None
 
     def look_up(_path: str, key: str) -> str | None:
         return environment.get(key) if pattern.fullmatch(key) else None
@@ -116,7 +134,10 @@ def _environment(parameters: Mapping[str, str], environment: Mapping[str, str]) 
 
 def _file(parameters: Mapping[str, str], _environment: Mapping[str, str]) -> Provider:
     def look_up(path: str, key: str) -> str | None:
-        found = read(_allowed(path, parameters)).get(key)
+        file = _allowed(path, parameters)
+        if file.exists() and not file.is_file():  # a pipe would keep the worker waiting
+            raise FlowError(f"{file} is no regular file; a reference reads one")
+        found = read(file).get(key)
         return None if found is None else found.value
 
     return look_up
@@ -125,7 +146,7 @@ def _file(parameters: Mapping[str, str], _environment: Mapping[str, str]) -> Pro
 def _directory(parameters: Mapping[str, str], _environment: Mapping[str, str]) -> Provider:
     def look_up(path: str, key: str) -> str | None:
         folder = _allowed(path, parameters)
-        file = (folder / key).resolve()
+        file = _resolved(str(folder / key))
         return _text(file, "utf-8") if file.parent == folder and file.is_file() else None
 
     return look_up
@@ -140,10 +161,19 @@ _BY_CLASS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], Provider]]
 
 def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
     """:raises FlowError: `allowed.paths` of the provider does not include it (KIP-993)."""
-    found = Path(path).resolve()
-    allowed = [Path(part).resolve() for part in parts(parameters.get("allowed.paths", ""))]
+    found = _resolved(path)
+    allowed = [_resolved(part) for part in parts(parameters.get("allowed.paths", ""))]
     if allowed and not any(found.is_relative_to(one) for one in allowed):
         raise FlowError(f"{found} is not in allowed.paths of its provider: {', '.join(map(str, allowed))}")
+    return found
+
+
+def _resolved(path: str) -> Path:
+    try:
+        found = Path(path).resolve()
+        found.exists()  # finds names that are too long
+    except (OSError, ValueError) as error:
+        raise FlowError(f"{path[:_SHOWN]!r} is no path of a file: {error.args[-1]}") from None
     return found
 
 

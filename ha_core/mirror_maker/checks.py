@@ -73,6 +73,19 @@ def check_live(
         yield remark._replace(error=remark.error and not shared)
 
 
+def chosen_flows(found: Configuration, targets: Collection[str]) -> list[FlowConfig]:
+    """The flows into these clusters; empty: all.
+
+    :raises FlowError: the configuration does not have one of them.
+    """
+    aliases = [cluster.alias for cluster in found.clusters]
+    if unknown := [alias for alias in targets if alias not in aliases]:
+        raise FlowError(
+            f"--clusters {unknown[0]} is none of the clusters of {found.name}: {', '.join(aliases) or 'it has none'}"
+        )
+    return [flow for flow in found.flows if not targets or flow.target in targets]
+
+
 def flows_of_workers(workers: Iterable[FlowWorker]) -> set[str]:
     """Names of the flows that live workers of a ZooKeeper run."""
     return {key.partition("@")[0].removesuffix(" heartbeats") for worker in workers for key in worker.flows}

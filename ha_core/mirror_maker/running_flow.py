@@ -34,6 +34,7 @@ from ha_core.mirror_maker.handover import offsets_producer, require_stopped
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
+from ha_core.mirror_maker.mirror_maker_1_group import GroupPlaces, begin_after_group, group_places
 from ha_core.mirror_maker.name_owners import OtherWriters, RemoteTopicOwners
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
@@ -67,6 +68,7 @@ class FlowParts:
     looked: FirstLook
     end_to_end: EndToEnd
     for_mirror_maker: OffsetsForMirrorMaker
+    places: GroupPlaces | None
     plan: RemotePlan = NOTHING
 
 
@@ -187,6 +189,7 @@ class RunningFlow:
         if flow.begins_at == "latest":
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
+        places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
         syncs = self._syncs(copier, to_target)
         held = HeldPartitions(self._shares_now)
         groups = self._groups(copier, to_target, held)
@@ -197,7 +200,7 @@ class RunningFlow:
         guarding = tuple(self._guarding(copier)) if self._guards else ()
         others = self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker)
         duties = (claiming, *guarding, *others)
-        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker)
+        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker, places)
         log.info("%s starts", flow.name)
         for duty in duties:
             duty.start(flow.name)
@@ -261,6 +264,8 @@ class RunningFlow:
         begins: dict[Partition, int] = {}
         if self.flow.begins_at == "latest":
             begins = starts(self.flow, self.parts.looked, plan.copies)
+        if self.parts.places is not None:
+            begins |= self.parts.places.starts(plan.copies)
         self.parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
 
     def _continue(self) -> None:
@@ -275,6 +280,9 @@ class RunningFlow:
             settings = self._clusters.librdkafka(self.flow.target)
             earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
             begun = earlier.begin(foreign)
+            if self.parts.places is not None:
+                after = [copy for copy in foreign if copy not in begun]
+                begun += begin_after_group(source, target, self.parts.places, self.parts.plan.copies, after)
             copier.again(begun)
             left = [copy for copy in (*foreign, *damaged) if copy not in begun]
             copier.again(Handover(self.flow.name, self.flow.source, source, target, settings).begin(left))

@@ -4,7 +4,11 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT
+from ha_core.metrics.http import HttpServer
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.model import FlowId, FlowWorker
 from ha_core.store.remote_topics import FlowTopics
@@ -100,3 +104,15 @@ def test_no_claims_are_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
     assert document("flows", "topics") == []
     assert "No flow has claimed a topic." in shown("flows", "topics")
+
+
+def test_a_pattern_of_groups_that_is_none_is_bad_input() -> None:
+    words = ["mirror-client", "offsets", "A", "--bootstrap", "127.0.0.1:1", "--pattern", "["]
+    ended = CliRunner().invoke(build(), words)
+    assert ended.exit_code == BAD_INPUT
+    assert "--pattern is no regular expression" in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_a_port_that_is_none_is_named_with_its_option() -> None:
+    with pytest.raises(OSError, match=r"http 127\.0\.0\.1:99999999: ports are 0 to 65535; change --metrics-port"):
+        HttpServer("127.0.0.1", 99_999_999, bytes, tuple, "--metrics-port").start()

@@ -243,3 +243,72 @@ def test_settings_that_name_brokers_are_excluded_by_their_dots() -> None:
     assert flow.settings.exclude.matches("leader.replication.throttled.replicas")
     assert not flow.settings.exclude.matches("leaderxreplicationxthrottledxreplicas")
     assert Patterns.of("x", parts("a,b")).matches("b")
+
+
+@pytest.mark.parametrize(
+    ("lines", "text"),
+    [
+        # Before Kafka 3.0 such files let topics keep their names; real ones still have the lines.
+        ("source.cluster.alias =\nreplication.policy.separator =\n", "IdentityReplicationPolicy"),
+        ("source.cluster.alias = X\n", "source.cluster.alias=X cannot be used for A->B: names have the alias"),
+        ("source.cluster.alias =\n", "source.cluster.alias= cannot be used for A->B"),
+        ("replication.policy.class = com.example.KeepsNames\n", "where topics are to keep their names, write"),
+        ("replication.policy.separator = /\n", "replication.policy.separator=/ is no part of a topic's name"),
+        ("replication.factor = 0\n", "replication.factor=0: give 1 or more, or -1 for the default"),
+    ],
+)
+def test_names_that_no_topic_can_have_are_errors_with_the_way_out(lines: str, text: str) -> None:
+    assert any(text in error for error in errors(f"{ON}{lines}"))
+
+
+def test_aliases_that_repeat_those_of_clusters_have_no_effect() -> None:
+    told = remarks(f"{ON}A->B.source.cluster.alias = A\nA->B.target.cluster.alias = B\n")
+    assert [text.partition(":")[0] for text in told] == [
+        f"A->B.{end}.cluster.alias has no effect" for end in ("source", "target")
+    ]
+    named = f"{ON}source.cluster.alias = A\n".replace("A", "source")
+    assert [text.partition(":")[0] for text in remarks(named)] == ["source.cluster.alias has no effect"]
+
+
+def test_an_alias_may_have_dots_and_begin_like_another() -> None:
+    found = read(
+        "clusters = us, us.east\nus.bootstrap.servers = a:9092\nus.east.bootstrap.servers = b:9092\n"
+        "us->us.east.enabled = true\nus.east->us.enabled = true\nus->us.east.topics = orders\n"
+    )
+    assert [flow.name for flow in found.flows] == ["us->us.east", "us.east->us"]
+    assert found.flows[0].topics.include.texts == ("orders",)
+    assert found.remarks == ()
+
+
+def test_an_alias_that_no_topics_name_can_have_is_an_error() -> None:
+    (text,) = errors("clusters = A, a/b\nA.bootstrap.servers = a:9092\na/b.bootstrap.servers = b:9092\n")
+    assert text.startswith("`clusters` names 'a/b': an alias is a part of topics' names")
+
+
+def test_ten_thousand_clusters_are_refused_at_once() -> None:
+    (text,) = errors(f"clusters = {', '.join(f'c{number}' for number in range(10_000))}\n")
+    assert text == "`clusters` names 10000 clusters; at most 100 are possible"
+
+
+def test_the_text_of_an_error_is_bounded() -> None:
+    lines = "".join(f"X{number}->B.enabled = true\n" for number in range(1_000))
+    with pytest.raises(ConfigurationError) as error:
+        read(f"{ON}{lines}offset.lag.max = {'9' * 6_000}\n")
+    assert str(error.value).endswith("- and 901 more errors")
+    assert len(str(error.value)) < 20_000
+    assert len(error.value.remarks) == 1_001
+
+
+@pytest.mark.parametrize("value", ["orders # and more to come", "# none"])
+def test_a_comment_behind_a_value_is_told(value: str) -> None:
+    assert "topics: the '#' and what follows it are a part of the value; a comment has a line of its own" in remarks(
+        f"{ON}topics = {value}\n"
+    )
+
+
+def test_a_reference_that_no_provider_resolves_is_told_without_its_value() -> None:
+    text = f"{ON}A.sasl.password = a${{secret}}b\nB.ssl.key.password = ${{file:/etc/keys:b}}\n"
+    told = remarks(text)
+    assert [text.partition(":")[0] for text in told] == ["A.sasl.password", "B.ssl.key.password"]
+    assert not any("secret" in text or "/etc/keys" in text for text in told)
+    assert remarks(f"{ON}config.providers = file\nB.ssl.key.password = ${{file:/etc/keys:b}}\n") == []

@@ -38,6 +38,11 @@ def test_nested_and_flat_keys_of_a_mapping_are_those_of_properties() -> None:
         ({"A": {"b": None}}, "A.b has no value"),
         ({"topics": ["a,b"]}, "topics"),
         ({"topics": [["a"]]}, "topics"),
+        ({"spec": {"clusters": [{"alias": "A"}]}}, "an entry of spec.clusters is a list or a mapping"),
+        (
+            {"apiVersion": "v1", "kind": "KafkaMirrorMaker2"},
+            "a resource of Kubernetes .KafkaMirrorMaker2",
+        ),
         ({1: "a"}, "no text"),
     ],
 )

@@ -1,5 +1,6 @@
 """Files of properties and their references."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -99,3 +100,26 @@ def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(FlowError, match=f"has more than {MAX_BYTES} bytes"):
         read(file)
+
+
+def test_a_character_by_a_wrong_number_is_an_error() -> None:
+    with pytest.raises(FlowError, match=r"mm2.properties: \\uZZZZ is no character"):
+        parse("topics = \\uZZZZ\n", "mm2.properties")
+
+
+def test_a_pattern_of_variables_that_is_none_is_an_error() -> None:
+    with pytest.raises(FlowError, match=r"allowlist.pattern=\[ of a provider is no regular expression here"):
+        resolved(f"{PROVIDERS}config.providers.env.param.allowlist.pattern = [\na = ${{env:A}}\n")
+
+
+@pytest.mark.parametrize("reference", ["${file:/tmp/a\\u0000b:x}", "${directory:/tmp:%s}" % ("a" * 5_000)])
+def test_a_path_that_is_none_is_an_error_with_a_bounded_text(reference: str) -> None:
+    with pytest.raises(FlowError, match="is no path of a file") as error:
+        resolved(f"{PROVIDERS}a = {reference}\n")
+    assert len(str(error.value)) < 300
+
+
+def test_a_reference_to_a_pipe_does_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FlowError, match="is no regular file; a reference reads one"):
+        resolved(f"{PROVIDERS}a = ${{file:{tmp_path / 'pipe'}:x}}\n")

@@ -147,8 +147,12 @@ def offsets(
 ) -> CommandResult:
     if groups and pattern:
         raise typer.BadParameter("give groups or --pattern, not both")
+    try:
+        wanted = re.compile(pattern or ".*")
+    except (re.error, OverflowError, RecursionError) as error:
+        raise typer.BadParameter(f"--pattern is no regular expression: {error}") from None
     with closing(client.client(session)) as asked:
-        found = asked.remote_consumer_offsets(groups or re.compile(pattern or ".*"), alias)
+        found = asked.remote_consumer_offsets(groups or wanted, alias)
     document = [
         {"group": group, "topic": topic, "partition": partition, **committed._asdict()}
         for group, its in sorted(found.items())

@@ -18,7 +18,7 @@ from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
 from ha_core.metrics.http import HttpServer
-from ha_core.mirror_maker.checks import check_live, flows_of_workers, require
+from ha_core.mirror_maker.checks import check_live, chosen_flows, flows_of_workers, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.declared_flows import DeclaredFlows, declared_in
 from ha_core.mirror_maker.flows_file import FlowsFile
@@ -109,10 +109,7 @@ def run_worker(
     :raises FlowError: the configuration cannot be used.
     """
     found = read()
-    if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
-        known = ", ".join(cluster.alias for cluster in found.clusters)
-        raise FlowError(f"--clusters {unknown[0]} is none of the clusters of {name}: {known}")
-    chosen = [flow for flow in found.flows if not targets or flow.target in targets]
+    chosen = chosen_flows(found, targets)
     ours = set[str]() if store is None else flows_of_workers(store.flow_workers())
     checked = check_live(found, FlowClusters(found.clusters, name), chosen, ours, shared=store is not None)
     for remark in require(checked, name):
