@@ -214,7 +214,10 @@ def test_a_commit_that_is_refused_names_the_clients_topics() -> None:
 
 def test_offsets_are_committed_in_a_transaction_for_the_remote_topic() -> None:
     talk = Talk(named(), HERE)
-    body = {**commit(), "transactional_id": "tx", "producer_id": WESTS, "producer_epoch": 0, "generation_id": 4}
+    body = {
+        **{name: value for name, value in commit().items() if name != "generation_id_or_member_epoch"},
+        **{"transactional_id": "tx", "producer_id": WESTS, "producer_epoch": 0, "generation_id": 4},
+    }
     request = talk.forwarded(TXN_COMMIT, 3, body, to=WEST)
     assert [topic["name"] for topic in request.body["topics"]] == ["A.orders"]
 
