@@ -1,8 +1,8 @@
 """Local names of remote topics: a client that is bound to a flow's target sees `A.orders` as `orders`.
 
 One topic has one name for a client: the remote topic has no other one, and a topic of the target's own that is called
-`orders`, too, is not shown. So no request and no answer is ambiguous. A topic with a map keeps its name, and so does one
-that a finer binding leads elsewhere.
+`orders`, too, is not shown. So no request and no answer is ambiguous. A topic with a map keeps its name, and so does
+one that has a binding of its own.
 """
 
 from __future__ import annotations

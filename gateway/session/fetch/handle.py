@@ -34,7 +34,8 @@ MAX_COLD_BYTES = 16 << 20
 """Limit for one request's read from a closed extent: the whole answer is held in memory."""
 
 MAX_COPY_BYTES = 4 << 20
-"""Limit where copies, or remote topics under local names, are read, which happens all the time: other connections wait while the answer is processed."""
+"""Limit where copies, or remote topics under local names, are read. That happens all the time: other connections wait
+while the answer is processed."""
 
 
 _LEAST_ENTRY_BYTES = 16
@@ -364,9 +365,7 @@ def _parts(
     request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], partition_bytes: int
 ) -> dict[BrokerLane, bytes]:
     """Encoded request for each broker."""
-    return {
-        lane: request.rewritten(_part_of(message, plan, lane, waits[lane], partition_bytes)) for lane in plan.parts
-    }
+    return {lane: request.rewritten(_part_of(message, plan, lane, waits[lane], partition_bytes)) for lane in plan.parts}
 
 
 def _part_of(message: Message, plan: FetchPlan, lane: BrokerLane, max_wait_ms: int, max_bytes: int) -> Message:

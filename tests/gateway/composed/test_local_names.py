@@ -81,7 +81,9 @@ def test_metadata_does_not_create_a_remote_topic_under_its_local_name() -> None:
 
 def test_operations_are_those_of_readers() -> None:
     may_all = 0b1_1111_1111_0000
-    playbook = play(named(), ApiKey.METADATA, 8, ask("orders", version=8) | {"include_topic_authorized_operations": True})
+    playbook = play(
+        named(), ApiKey.METADATA, 8, ask("orders", version=8) | {"include_topic_authorized_operations": True}
+    )
 
     def answer(asked: Any) -> dict[str, Any]:
         found: dict[str, Any] = cluster("west", **WEST)(asked)
