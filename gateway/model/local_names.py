@@ -61,7 +61,7 @@ class LocalNames:
     # -- requests and answers -------------------------------------------------------------------------------------
 
     def requested(self, api_key: int, message: Message) -> Message:
-        """The request, with the topics' names in their cluster. The same object if it names no remote topic."""
+        """The request, with the topics' names in their cluster; this one itself if it names no remote topic."""
         place = NAMED.get(api_key)
         elements = message.get(place.asked) if place is not None else None
         if place is None or not elements:

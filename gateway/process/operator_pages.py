@@ -150,7 +150,7 @@ def _explanation(gateway: Gateway, request: Asked) -> _Answer:
     existing, rights = snapshot.topology.existing, snapshot.rights
     names = local_names(snapshot.view, identity, snapshot.remote_topics, snapshot.topology)
     real = None if names is None or kind != "topic" else names.real(fields[kind])
-    named = fields[kind] if real is None else real
-    explanation = explain(snapshot.view, identity, kind, named, rights, host, existing, snapshot.zone)
+    name = fields[kind] if real is None else real
+    explanation = explain(snapshot.view, identity, kind, name, rights, host, existing, snapshot.zone)
     explanation = replace(explanation, name=fields[kind], remote_topic=real)
     return 200, {"gateway": gateway.config.id, **asdict(explanation)}

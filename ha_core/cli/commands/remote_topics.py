@@ -58,8 +58,8 @@ def release(
     gone = sorted(topic or its)
     asked = f"Clients may write to {listed(gone)} from then on. If the flow runs again, it stops there."
     bindings, alias = store.load().bindings, source_alias(chosen.name)
-    if named := sorted(user for user, its in bindings.items() if its.local_names == alias):
-        asked += f" {listed(named)} see them under local names, which end: stop their consumers first."
+    if users := sorted(user for user, its in bindings.items() if its.local_names == alias):
+        asked += f" {listed(users)} see them under local names, which end: stop their consumers first."
     session.confirm(yes, asked)
     revision = store.remove_remote_topics(chosen, topic)
     words = f"{chosen} has released {listed(gone)}: gateways that follow revision {revision} let clients write there."

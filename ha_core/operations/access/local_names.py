@@ -2,7 +2,6 @@
 would hide, and which clients it would lead to other offsets."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import UserBindings, View
@@ -10,9 +9,6 @@ from ha_core.operations.access.bindings_file import BindingDifference
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.facts.verdict import amount, listed
-
-if TYPE_CHECKING:
-    from ha_core.operations.engine.gateway_queries import GatewayReply
 
 LOOK_S = 10.0
 
@@ -94,7 +90,8 @@ def _connected(environment: Environment, user: str) -> Iterator[str]:
     from ha_core.operations.engine.gateway_queries import ask_gateways
 
     replies = ask_gateways(environment, "/connections", {"user": user, "limit": "1"}, timeout_s=LOOK_S)
-    if running := {reply.gateway: int(reply.answer["total"]) for reply in replies if _has_clients(reply)}:
+    totals = {reply.gateway: int(reply.answer["total"]) for reply in replies if reply.answer is not None}
+    if running := {gateway: total for gateway, total in totals.items() if total}:
         count = sum(running.values())
         yield (
             f"{user} has {amount(count, 'connection')} ({listed(sorted(running))}): its names of topics would mean "
@@ -105,7 +102,3 @@ def _connected(environment: Environment, user: str) -> Iterator[str]:
     if silent:
         why = "; ".join(f"{gateway}: {error}" for gateway, error in sorted(silent.items()))
         yield f"Whether clients of {user} are connected is not known everywhere ({why}). Make sure that none reads."
-
-
-def _has_clients(reply: "GatewayReply") -> bool:
-    return reply.answer is not None and reply.answer["total"] > 0
