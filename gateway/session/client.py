@@ -106,8 +106,8 @@ class SessionClient:
         return known[2]
 
     def _by_local_names(self, names: LocalNames) -> LocalVerdicts:
-        """Rights by local names. They stay one object until something of them changes: a long request is judged beside the
-        event loop."""
+        """Rights by local names. They stay one object until something of them changes: long requests are judged beside
+        the event loop."""
         snapshot, base, rules = self._context.snapshot, self.verdicts, self.rules
         cluster_id = snapshot.topology.cluster_id(names.cluster)
         made_of = (base, rules, snapshot.view, snapshot.remote_topics, names.cluster, cluster_id)
