@@ -49,6 +49,11 @@ LATE = (
         "an HTTP client, for two commands",
     ),
     Late(
+        "ha_core.operations.access.local_names",
+        ("ha_core.operations.engine.gateway_queries",),
+        "an HTTP client, where local names change",
+    ),
+    Late(
         "ha_core.operations.overview.notices",
         ("ha_core.operations.engine.gateway_queries",),
         "an HTTP client, where ids are bound",

@@ -6,7 +6,8 @@ that keeps names writes `orders` in its target only. So a topic is judged in the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ha_core.model import RemoteTopicPortion, View
@@ -31,16 +32,21 @@ class KnownRemoteTopic(NamedTuple):
 class RemoteTopicIndex:
     """The remote topics of all clusters; immutable."""
 
-    __slots__ = ("_by_cluster", "_by_name")
+    __slots__ = ("_by_cluster", "_by_name", "_by_source")
 
     def __init__(self, documents: Iterable[RemoteTopicPortion] = ()) -> None:
         self._by_cluster: dict[str, dict[str, KnownRemoteTopic]] = {}
         self._by_name: dict[str, KnownRemoteTopic] = {}
+        self._by_source: dict[str, dict[str, dict[str, str]]] = {}
+        """Alias of the source → id of the target → topic of the source → remote topic."""
         for document in sorted(documents, key=lambda document: document.key):
             its = self._by_cluster.setdefault(document.target_id, {})
+            remote = self._by_source.setdefault(document.source, {}).setdefault(document.target_id, {})
             for name, source in document.topics.items():
                 found = its.setdefault(name, KnownRemoteTopic(document, source))
                 self._by_name.setdefault(name, found)
+                if source not in ("", name) and found.document is document:
+                    remote.setdefault(source, name)
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -53,6 +59,14 @@ class RemoteTopicIndex:
         if cluster_id is None:
             return None
         return (self._by_cluster.get(cluster_id, _NONE) if cluster_id else self._by_name).get(name)
+
+    def sources(self, cluster_id: str, alias: str) -> Mapping[str, str]:
+        """Topic of the source with this alias → its remote topic in a cluster.
+
+        :param cluster_id: "": not known yet; all clusters count then.
+        """
+        its = self._by_source.get(alias, {})
+        return its.get(cluster_id, {}) if cluster_id else ChainMap(*(its[target] for target in sorted(its)))
 
     def concerns(self, cluster_id: str) -> bool:
         """Whether a flow writes in this cluster, as far as is known."""

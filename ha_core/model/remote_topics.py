@@ -30,6 +30,11 @@ class FlowId(NamedTuple):
         return f"{self.name}@{self.source_id}>{self.target_id}"
 
 
+def source_alias(flow: str) -> str:
+    """Alias of the source, of a flow's name."""
+    return flow.partition("->")[0]
+
+
 class RemoteTopicPortion(Document):
     """`/remote_topics/{flow}@{source id}>{target id}:{portion}`: a portion of the topics that a flow writes.
 
@@ -65,6 +70,11 @@ class RemoteTopicPortion(Document):
             readers_of_source=readers_of_source,
             topics=topics,
         )
+
+    @property
+    def source(self) -> str:
+        """Alias of the source in the flow's configuration."""
+        return source_alias(self.flow)
 
     @classmethod
     def is_of(cls, flow: FlowId, key: str) -> bool:

@@ -142,3 +142,17 @@ def test_an_objection_names_the_flow_only_to_users_who_may_write_otherwise() -> 
     assert verdicts(writes, WEST).objection(DESCRIBE, TOPIC, "A.orders") == ""
     assert verdicts(writes, EAST).objection(WRITE, TOPIC, "A.orders") == ""
     assert verdicts(None, WEST).objection(WRITE, TOPIC, "A.checkpoints.internal").endswith("flow A->B writes it.")
+
+
+def test_remote_topics_are_found_by_their_source_and_its_alias() -> None:
+    index = RemoteTopicIndex((INTO_WEST, INTO_NORTH))
+
+    assert index.sources(WEST, "A") == {"orders": "A.orders"}
+    assert index.sources(NORTH, "B") == {"A.orders": "B.A.orders"}
+    assert not index.sources(NORTH, "A")
+    assert not index.sources(WEST, "C")
+
+
+def test_a_cluster_without_a_known_id_may_have_any_remote_topic_of_the_source() -> None:
+    """So no name means the source first, and its copy a moment later."""
+    assert RemoteTopicIndex((INTO_WEST, INTO_NORTH)).sources("", "A") == {"orders": "A.orders"}

@@ -13,6 +13,7 @@ from ha_core.flows.properties import read, resolve
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.guarding import remove_remote_guards
 from ha_core.model import FlowId, View
+from ha_core.model.remote_topics import source_alias
 from ha_core.operations.engine.errors import unchanged
 from ha_core.plan.facts.verdict import listed
 from ha_core.present.page import Table
@@ -55,7 +56,11 @@ def release(
     if unknown := [name for name in topic or () if name not in its]:
         raise unchanged(f"{chosen} has not claimed {listed(unknown)}. `switchyard flows topics` lists its topics.")
     gone = sorted(topic or its)
-    session.confirm(yes, f"Clients may write to {listed(gone)} from then on. If the flow runs again, it stops there.")
+    asked = f"Clients may write to {listed(gone)} from then on. If the flow runs again, it stops there."
+    bindings, alias = store.load().bindings, source_alias(chosen.name)
+    if users := sorted(user for user, its in bindings.items() if its.local_names == alias):
+        asked += f" {listed(users)} see them under local names, which end: stop their consumers first."
+    session.confirm(yes, asked)
     revision = store.remove_remote_topics(chosen, topic)
     words = f"{chosen} has released {listed(gone)}: gateways that follow revision {revision} let clients write there."
     return CommandResult({"flow": str(chosen), "released": gone, "revision": revision}, (words,))
