@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from ha_core.flows.remote_plan import WantedCopy
 from ha_core.flows.sharing import share_of
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyCoverage, Copying, CopyStatus, CopyTotals
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyCoverage, Copying, CopyStatus, CopyTotals, StoppedCopy
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId, log_partition
@@ -49,6 +49,7 @@ class Copier:
 
     def __post_init__(self) -> None:
         self._lost_at: dict[CopyId, float] = {}
+        self._followed: tuple[tuple[WantedCopy, ...], frozenset[int]] | None = None
         self._copying = Copying(
             self.source,
             self.target,
@@ -67,6 +68,15 @@ class Copier:
 
         :param starts: as in `Copying`.
         """
+        chosen = tuple(wanted), shares
+        if chosen != self._followed:
+            self._followed = chosen
+            self._change(*chosen, starts)
+        self._retake()
+
+    def _change(
+        self, wanted: Iterable[WantedCopy], shares: frozenset[int], starts: Mapping[Partition, int] | None
+    ) -> None:
         copies = {
             copy.id: copy
             for topic in wanted
@@ -80,7 +90,6 @@ class Copier:
         new = [copy for id_, copy in copies.items() if id_ not in before]
         if new:
             self._copying.add(new, starts)
-        self._retake()
 
     def again(self, copies: Iterable[CopyPartition]) -> None:
         """Try stopped copies again."""
@@ -88,6 +97,14 @@ class Copier:
 
     def statuses(self) -> dict[CopyId, CopyStatus]:
         return self._copying.statuses()
+
+    def standing(self) -> dict[CopyId, CopyStatus]:
+        """Statuses of partitions that are not being copied."""
+        return self._copying.standing()
+
+    def damaged(self) -> dict[CopyId, StoppedCopy]:
+        """Copies that were stopped because of their records, see `StoppedCopy`."""
+        return {id_: state for id_, state in self._copying.stopped().items() if state.foreign or state.damaged}
 
     def measures(self) -> dict[CopyId, CopyMeasures]:
         return self._copying.measures()
@@ -108,7 +125,7 @@ class Copier:
         """Copies that another process took over, although no other worker is known of."""
         if self.retakes:
             return []
-        return [id_ for id_, status in self.statuses().items() if status.reason == TAKEN_OVER]
+        return [id_ for id_, state in self._copying.stopped().items() if state.reason == TAKEN_OVER]
 
     def reached(self) -> dict[Partition, int]:
         """Partition of the source → source offset below which its copy is complete. After `stop` it is exact."""
@@ -137,7 +154,7 @@ class Copier:
         if not self.retakes:
             return
         now = self.clock()
-        lost = {id_ for id_, status in self.statuses().items() if status.reason in {TAKEN_OVER, ELSEWHERE}}
+        lost = [id_ for id_, state in self._copying.stopped().items() if state.reason in {TAKEN_OVER, ELSEWHERE}]
         self._lost_at = {id_: self._lost_at.get(id_, now) for id_ in lost}
         due = [id_ for id_, since in self._lost_at.items() if now - since >= _RETAKE_S and id_ in self.copies]
         for id_ in due:

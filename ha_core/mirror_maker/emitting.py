@@ -48,6 +48,9 @@ class OffsetSyncs:
     clock: Callable[[], float] = time.monotonic
     emitted: int = 0
     _emissions: dict[CopyId, SyncEmission] = field(default_factory=dict)
+    _copies: Mapping[CopyId, CopyPartition] = field(default_factory=dict)
+    _settled: dict[CopyId, tuple[Run, ...]] = field(default_factory=dict)
+    """Runs of which everything is emitted. Idle copies report the same object again."""
     _interval_at: float = 0.0
 
     def emit(self) -> None:
@@ -57,20 +60,26 @@ class OffsetSyncs:
         if over:
             self._interval_at = now + SYNC_INTERVAL_S
         copies, syncs = self.copies(), list[OffsetSync]()
-        for gone in self._emissions.keys() - copies.keys():
-            del self._emissions[gone]
+        if copies is not self._copies:
+            self._copies = copies
+            for gone in self._emissions.keys() - copies.keys():
+                del self._emissions[gone]
+                self._settled.pop(gone, None)
         for id_, runs in self.runs().items():
-            if (copy := copies.get(id_)) is None:
+            if runs is self._settled.get(id_) or (copy := copies.get(id_)) is None:
                 continue
             emission = self._emissions.get(id_)
             if emission is None:
                 emission = self._emissions[id_] = SyncEmission(*copy.source_key, self.flow.max_lag)
             syncs += emission.due(runs, over)
+            if over:
+                self._settled[id_] = runs
         if not syncs:
             return
         try:
             self.producer.write(InternalRecord(self.flow.syncs_topic, sync.key, sync.value) for sync in syncs)
         except Exception:
             self._emissions.clear()
+            self._settled.clear()
             raise
         self.emitted += len(syncs)

@@ -235,9 +235,9 @@ class RunningFlow:
     def _continue(self) -> None:
         assert self.parts is not None
         copier = self.parts.copier
-        statuses = {id_: one for id_, one in copier.statuses().items() if id_ in copier.copies}
-        foreign = [copier.copies[id_] for id_, one in statuses.items() if one.foreign]
-        damaged = [copier.copies[id_] for id_, one in statuses.items() if one.damaged]
+        stopped = {id_: one for id_, one in copier.damaged().items() if id_ in copier.copies}
+        foreign = [copier.copies[id_] for id_, one in stopped.items() if one.foreign]
+        damaged = [copier.copies[id_] for id_, one in stopped.items() if one.damaged]
         if not foreign and not damaged:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
