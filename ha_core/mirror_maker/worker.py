@@ -61,7 +61,7 @@ class Worker:
                     self._reread()
                     self._tell()
                     if not self.membership.alone:  # else no other process can see it
-                    self.membership.report({state.flow: state.to_json() for state in self.states()})
+                        self.membership.report({state.flow: state.to_json() for state in self.states()})
         finally:
             self._stop(list(self.running))
 
