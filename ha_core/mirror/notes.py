@@ -76,7 +76,11 @@ def encode(copy: CopyId, note: Note) -> tuple[bytes, bytes]:
     value = json.dumps([_SCHEMA, *fields], separators=(",", ":")).encode()
     if len(value) >= _PACK_FROM_BYTES:
         value = zlib.compress(value, 1)
-    return json.dumps([*copy, slot], separators=(",", ":")).encode(), value
+    return _encoded_key(copy, slot), value
+
+
+def _encoded_key(copy: CopyId, slot: int | str) -> bytes:
+    return json.dumps([*copy, slot], separators=(",", ":")).encode()
 
 
 def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
@@ -170,6 +174,16 @@ def is_page(key: bytes) -> bool:
 def is_intent(key: bytes) -> bool:
     """Whether the note with this key is an intent: its slot is a number. Nearly all notes are."""
     return not key.endswith(b'"]')
+
+
+def key_prefix(copy: CopyId) -> bytes:
+    """The beginning of the keys of all notes of this copy, see `prefix_of`."""
+    return prefix_of(_encoded_key(copy, 0))
+
+
+def prefix_of(key: bytes) -> bytes:
+    """The part of a key that tells the copy, without decoding it: slots have no comma."""
+    return key[: key.rfind(b",")]
 
 
 def copy_of(key: bytes) -> CopyId:

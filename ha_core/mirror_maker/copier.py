@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.flows.remote_plan import WantedCopy
@@ -31,13 +31,13 @@ class Copier:
     """
     :ivar isolation: the records to copy.
     :ivar retakes: whether to take partitions back that another worker took over, if they are this worker's again.
-    :ivar still_ours: whether a share of the flow still belongs to this worker, read afresh.
+    :ivar shares_now: the shares of the flow that belong to this worker, read afresh.
     """
 
     name: str
     source: Admin
     target: Admin
-    still_ours: Callable[[int], bool]
+    shares_now: Callable[[], frozenset[int]]
     retakes: bool
     isolation: Isolation = Isolation.COMMITTED
     clock: Callable[[], float] = time.monotonic
@@ -146,9 +146,9 @@ class Copier:
             log.exception("%s: the copy loop has ended", self.name)
             self.fault = f"{type(error).__name__}: {error}"
 
-    def _still_ours(self, id_: CopyId) -> bool:
-        copy = self.copies.get(id_)
-        return copy is not None and self.still_ours(share_of(*copy.source_key))
+    def _still_ours(self, copies: Collection[CopyId]) -> set[CopyId]:
+        shares, known = self.shares_now(), self.copies
+        return {id_ for id_ in copies if id_ in known and share_of(*known[id_].source_key) in shares}
 
     def _retake(self) -> None:
         if not self.retakes:

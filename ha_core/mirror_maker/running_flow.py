@@ -151,7 +151,7 @@ class RunningFlow:
             flow.name,
             self._admin(flow.source),
             self._admin(flow.target),
-            lambda share: self._membership.still_ours(self.key, share),
+            lambda: self._membership.shares_now(self.key),
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )

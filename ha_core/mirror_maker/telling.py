@@ -30,11 +30,7 @@ class StandstillLog:
         :param copies: all partitions of this worker.
         """
         now = self.clock()
-        still = {
-            id_: status.reason
-            for id_, status in standing.items()
-            if status.reason not in {TAKEN_OVER, ELSEWHERE}
-        }
+        still = {id_: status.reason for id_, status in standing.items() if status.reason not in {TAKEN_OVER, ELSEWHERE}}
         self._since = {id_: self._since.get(id_, now) for id_ in still}
         due = [
             id_

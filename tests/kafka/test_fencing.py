@@ -3,8 +3,8 @@
 from typing import Any
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.fencing import LAST_EPOCH, fence
 from ha_core.kafka.security import NO_SECURITY
-from ha_core.kafka.takeover import LAST_EPOCH, fence
 from ha_core.mirror.progress import Writer
 from ha_core.model import Cluster
 from ha_core.wire.codec import decode

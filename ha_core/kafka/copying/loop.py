@@ -36,10 +36,10 @@ from ha_core.kafka.copying.states import (
     not_copied,
     retry_s,
 )
-from ha_core.kafka.copying.takeovers import NotOursError, TakenOverPartition, Takeovers
-from ha_core.kafka.errors import TopicMissingError
+from ha_core.kafka.copying.takeovers import NotOursError, StillOurs, TakenOverPartition, Takeovers, all_ours
+from ha_core.kafka.errors import TakenOverError, TopicMissingError
 from ha_core.kafka.stream import BufferPool
-from ha_core.kafka.takeover import CopyPartition, TakenOverError
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId
@@ -72,7 +72,7 @@ class Copying:
         target: Admin,
         copies: Iterable[CopyPartition] = (),
         starts: Mapping[Partition, int] | None = None,
-        still_ours: Callable[[CopyId], bool] = lambda _: True,
+        still_ours: StillOurs = all_ours,
         monotonic: Callable[[], float] | None = None,
         renew_s: float = RENEW_S,
         worked: Callable[[], float] = time.process_time,
@@ -84,8 +84,8 @@ class Copying:
         """
         :param starts: source offsets at which partitions begin that were never copied; others begin at the source's log
             start. From one below the log start on, records count as overtaken by retention.
-        :param still_ours: True while a partition is still to be copied here; called before and after each takeover's
-            fence.
+        :param still_ours: those of some partitions that are still to be copied here, read afresh; called before and
+            after the fences of takeovers.
         :param renew_s: must be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` of the
             target.
         :param worked: seconds of processor time of this process.
@@ -122,7 +122,7 @@ class Copying:
         self._beside = BackgroundWork(_THREADS)
         self._rooms = BufferPool(buffer_bytes // 2)
         self._connections = Connections(source, target, self._beside, self._lost, self._rooms)
-        self._entering = Takeovers(source, target, self._beside, still_ours, self._entered, monotonic)
+        self._entering = Takeovers(source, target, self._beside, still_ours, self._entered)
         ways = self._leave, self._stop, self._refuse
         self._appending = Appending(self._connections, *ways, monotonic, standstill, self.work)
         self._fetching = Fetching(
@@ -246,7 +246,7 @@ class Copying:
             max_runs = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
             now_ms = _now_ms()
             self.known = {id_: lane.known(max_runs, now, now_ms) for id_, lane in lanes.items()}
-        self._entering.step(now)
+        self._entering.step()
         self._appending.step(now)
         self._fetching.step(now)
         self._connections.step(now, wait_s)
