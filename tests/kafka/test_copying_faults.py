@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
+from ha_core.mirror.notes import CopyId
 from ha_core.plan.facts.clusters import Partition
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
