@@ -5,37 +5,29 @@ the copy log read it once: `fence_copies` (`fencing`), `read_notes` of all that 
 asks for many copies at once, and a copy that cannot be taken over has its error in place of a result.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, pages
 from ha_core.kafka.errors import (
     KafkaAdminError,
-    NotReadyError,
     TakenOverError,
     TopicMissingError,
 )
 from ha_core.kafka.fencing import fence_all
-from ha_core.kafka.offsets import DEBUGGER, Leaders, Offsets, apart, ends, fetched_several, listed_offsets
+from ha_core.kafka.offsets import Offsets, apart
+from ha_core.kafka.tails import fetch_each, log_end, log_ends, or_raise, raw_notes, take_below
 from ha_core.mirror.notes import CopyId, Notes, copy_of, is_page, key_prefix, prefix_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
-from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
-from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
-from ha_core.wire.codes import ErrorCode
 from ha_core.wire.copied_batch import CONTROL
-from ha_core.wire.own_requests import LATEST
-from ha_core.wire.records import Batch, batches
+from ha_core.wire.records import Batch
 
 T = TypeVar("T")
-_BYTES = 4 << 20
 _LOG_TIMEOUT_S = 120.0
 """For a partition of the copy log, which many copies may share."""
-_PARTITIONS_AT_ONCE = 200
-"""Partitions of one request for records above the progress: nearly all have a few hundred bytes."""
 
 
 class CopyPartition(NamedTuple):
@@ -132,7 +124,7 @@ class Takeover(Offsets):
         :raises TopicMissingError: a copy or the copy log does not exist.
         """
         by_log: dict[Partition, list[Fenced]] = {}
-        for fenced in map(_or_raise, self.fence_copies(list(copies), timeout_s).values()):
+        for fenced in map(or_raise, self.fence_copies(list(copies), timeout_s).values()):
             by_log.setdefault(fenced.copy.log, []).append(fenced)
         notes: dict[CopyId, Notes | CopyDamagedError] = {}
         for log, several in by_log.items():
@@ -146,7 +138,7 @@ class Takeover(Offsets):
         ]
         settled: dict[CopyId, TakenOver | CopyDamagedError] = {}
         for id_, result in self.settle_copies(sound, timeout_s).items():
-            settled[id_] = result if isinstance(result, CopyDamagedError) else _or_raise(result)
+            settled[id_] = result if isinstance(result, CopyDamagedError) else or_raise(result)
         return damaged | settled
 
     def fence(self, copy: CopyPartition, timeout_s: float | None = None) -> Fenced:
@@ -154,7 +146,7 @@ class Takeover(Offsets):
         :raises TakenOverError: another process fenced later.
         :raises TopicMissingError: the copy or the copy log does not exist.
         """
-        return _or_raise(self.fence_copies([copy], timeout_s)[copy.id])
+        return or_raise(self.fence_copies([copy], timeout_s)[copy.id])
 
     def fence_copies(
         self, copies: Sequence[CopyPartition], timeout_s: float | None = None
@@ -252,8 +244,8 @@ class Takeover(Offsets):
         :param start: 0, or the end of an earlier call. Above the current end, the log is read from its start.
         """
         asking = self.asking(timeout_s)
-        end = _log_end(asking, log)
-        return FollowedLog(end, _raw_notes(asking, log, start if start < end else 0, end) if start != end else iter(()))
+        end = log_end(asking, log)
+        return FollowedLog(end, raw_notes(asking, log, start if start < end else 0, end) if start != end else iter(()))
 
     def settle_copies(
         self, fenced: Sequence[tuple[Fenced, Notes]], timeout_s: float | None = None
@@ -320,7 +312,7 @@ class Takeover(Offsets):
         at = {key: start for key, (start, end) in wanted.items() if start < end}
         while at:
             ends_ = {key: wanted[key][1] for key in at}
-            read = partial(self._fetch_several, at=dict(at), ends_=ends_, timeout_s=timeout_s)
+            read = partial(self._fetch_each, at=dict(at), ends_=ends_, timeout_s=timeout_s)
             results = apart(list(at), read, CopyDamagedError)
             for key, result in results.items():
                 if isinstance(result, Exception):
@@ -329,19 +321,19 @@ class Takeover(Offsets):
                     continue
                 tail = tails[key]
                 assert isinstance(tail, list)
-                at[key] = _taken(result, ends_[key], tail)
+                at[key] = take_below(result, ends_[key], tail)
                 if at[key] >= ends_[key]:
                     del at[key]
         return tails
 
-    def _fetch_several(
+    def _fetch_each(
         self,
         keys: list[Partition],
         at: Mapping[Partition, int],
         ends_: Mapping[Partition, int],
         timeout_s: float | None,
     ) -> dict[Partition, tuple[int, bytes] | KafkaAdminError]:
-        return _fetch_several(self.asking(timeout_s), keys, at, ends_)
+        return fetch_each(self.asking(timeout_s), keys, at, ends_)
 
 
 def check_id(known: str, found: str, copy: CopyPartition, key: Partition, cluster: str) -> None:
@@ -373,106 +365,3 @@ def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str)
             f"topic {copy.id.topic} partition {copy.id.partition} of {cluster} holds records, from offset {at} on, "
             "that were not copied there, or held some. Delete the topic if it is not needed."
         )
-
-
-def _or_raise(found: T | KafkaAdminError) -> T:
-    if isinstance(found, KafkaAdminError):
-        raise found
-    return found
-
-
-def log_ends(asking: Asking, keys: Collection[Partition]) -> dict[Partition, int | KafkaAdminError]:
-    """The leaders' log ends: all acknowledged records are below them.
-
-    :raises TopicMissingError: one of the partitions does not exist.
-    """
-    leaders = Leaders(asking)
-
-    def ask(node: int, some: Collection[Partition]) -> Answers[Partition, int]:
-        reading = DEBUGGER, Isolation.UNCOMMITTED, LATEST
-        for key, part in listed_offsets(asking, node, some, leaders.epochs, reading):
-            yield key, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
-
-    found = asking.rounds("read the end", keys, leaders.locate, ask, partial=len(keys) > 1)
-    return {key: found.get(key, _silent(asking, key)) for key in keys}
-
-
-def _silent(asking: Asking, key: Partition) -> NotReadyError:
-    text = (
-        f"{key[0]}-{key[1]} was not read within {asking.deadline.seconds:g} s. Try again once its brokers are healthy."
-    )
-    return NotReadyError(asking.cluster, text)
-
-
-def _log_end(asking: Asking, key: Partition) -> int:
-    return _or_raise(log_ends(asking, [key])[key])
-
-
-def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[bytes]:
-    """The batches of a partition from `start` to `end`, in pieces; waits for those that are not replicated yet.
-
-    :raises CopyDamagedError: the log ends before `end`.
-    """
-    at = start
-    while at < end:
-        result = _or_raise(_fetch_several(asking, [key], {key: at}, {key: end})[key])
-        kept = list[Batch]()
-        at = _taken(result, end, kept)
-        if kept:
-            yield result[1][: kept[-1].end]
-
-
-def _taken(fetched_part: tuple[int, bytes], end: int, into: list[Batch]) -> int:
-    """Takes the batches below `end`; returns the offset that is read next."""
-    at, data = fetched_part
-    for batch in batches(data, 0, len(data)):
-        if batch.base_offset >= end:  # the rest below it was compacted away
-            return end
-        into.append(batch)
-        at = batch.last_offset + 1
-    return at
-
-
-def _raw_notes(asking: Asking, log: Partition, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    for data in _read(asking, log, start, end):
-        for batch in batches(data, 0, len(data)):
-            if batch.attributes & CONTROL:
-                continue
-            for record in read_records(data, batch):
-                key, value, _ = fields(record.rest)
-                if key is not None and value is not None:
-                    yield key, value
-
-
-def _fetch_several(
-    asking: Asking, keys: Collection[Partition], at: Mapping[Partition, int], ends_: Mapping[Partition, int]
-) -> dict[Partition, tuple[int, bytes] | KafkaAdminError]:
-    """Records of each partition from its offset on; or the next offset that has records, and b"" for none.
-
-    :raises CopyDamagedError: a log ends before its offset.
-    """
-    leaders = Leaders(asking)
-
-    def ask(node: int, some: list[Partition]) -> Answers[Partition, tuple[int, bytes]]:
-        for page in pages(some, _PARTITIONS_AT_ONCE):
-            places = {key: (at[key], leaders.epochs[key]) for key in page}
-            for key, code, records in fetched_several(asking, node, places, _BYTES):
-                topic, partition = key
-                if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-                    found = ends(asking, [key])[key]
-                    if found.start <= at[key]:
-                        raise CopyDamagedError(
-                            f"{topic}-{partition} of {asking.cluster} ends at {found.log_end}, before offset "
-                            f"{at[key]}, up to which records were acknowledged there: its brokers have lost them, as "
-                            "an unclean leader does"
-                        )
-                    yield key, (min(found.start, ends_[key]), b"")
-                elif again := asking.again(f"read {topic}-{partition} from offset {at[key]}", code):
-                    yield key, again
-                elif records:
-                    yield key, (at[key], records)
-                else:
-                    yield key, Again(f"offset {at[key]} is not on all in-sync replicas yet")
-
-    found = asking.rounds("read the copy", keys, leaders.locate, ask, partial=len(keys) > 1)
-    return {key: found.get(key, _silent(asking, key)) for key in keys}

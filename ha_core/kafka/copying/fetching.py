@@ -15,10 +15,11 @@ from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.buffered import Places
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.diagnosis import LooksAgain, PassesOvertaken, RefusedOffset, Stops, diagnose
-from ha_core.kafka.copying.sessions import SESSIONLESS, AskedPart, FetchSession, SessionRequest, asked_part
+from ha_core.kafka.copying.sessions import SESSIONLESS, FetchSession, SessionRequest, asked_part
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
+from ha_core.kafka.copying.states import CopyLane, pause_s
+from ha_core.kafka.copying.watching import WATCH_EVERY_S, SourceWatch
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leadership
@@ -52,7 +53,6 @@ _LOOK_EVERY_S = 0.005
 """Pause between checks for free buffer space while the source sends nothing."""
 _MOST_BUSY = 500
 """Partitions of one request for those that have more: an answer has room for a few, and each of the others costs."""
-_TIMES_EVERY_S = 2.0
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
@@ -62,7 +62,6 @@ _MOST_BYTES = 8 << 20
 """Maximum per partition."""
 _HEAD_BYTES = 128
 """Bytes of an answer per partition besides the records."""
-_NO_ID = bytes(16)
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -108,7 +107,8 @@ class Fetching:
         self._outstanding: dict[Line, int] = {}
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
-        self._locating = self._asking_ends = False
+        self._watch = SourceWatch(source, beside, self._lanes, isolation)
+        self._locating = False
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: CopyLane) -> bool:
@@ -167,9 +167,8 @@ class Fetching:
         may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
-            self._times_at = now + _TIMES_EVERY_S
-            self._ask_times()
-            self._ask_ends(now)
+            self._times_at = now + WATCH_EVERY_S
+            self._watch.ask(now)
 
     def _busy(self, room: int, full: Set[int], now: float) -> dict[Line, list[CopyLane]]:
         """Partitions to fetch that have more, by connection."""
@@ -296,8 +295,8 @@ class Fetching:
             "isolation_level": self._isolation,
             "session_id": asked.session[0],
             "session_epoch": asked.session[1],
-            "topics": _by_topic(asked.parts, _entry),
-            "forgotten_topics_data": _by_topic(asked.forgotten, lambda part: part.partition),
+            "topics": asked.topics,
+            "forgotten_topics_data": asked.forgotten_topics,
         }
         self._outstanding[line] = max_bytes
         version = _FETCH - 1 if asked.by_name else _FETCH
@@ -394,12 +393,9 @@ class Fetching:
             self._lanes.served(lane)
             self._note(lane, intents)
         lane.lag_tracker.fetched(lane.partition.next_offset - before, len(records or b""))
-        lane.hear(self._ends(part["last_stable_offset"], part["high_watermark"]), asked_at)
+        lane.hear(self._watch.ends(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
-
-    def _ends(self, last_stable: int, high_watermark: int) -> SourceEnds:
-        return SourceEnds(self._isolation.end(last_stable, high_watermark), high_watermark)
 
     # Faults
 
@@ -436,70 +432,3 @@ class Fetching:
                     self._note(lane, lane.partition.notes())
                 else:  # the notes of what is in flight come first
                     self._look(lane, reason)
-
-    # Times
-
-    def _ask_times(self) -> None:
-        """Asks for the newest times of lagging partitions: the last fetch does not show how new the rest is."""
-        by_node: dict[int, dict[Partition, CopyLane]] = {}
-        for node, its in self._lanes.busy.items():
-            if its:
-                by_node[node] = {lane.source_key: lane for lane in its}
-        for node, lanes in by_node.items():
-            epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
-            self._beside.start(
-                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_received_times, lanes)
-            )
-
-    # Ends
-
-    def _ask_ends(self, now: float) -> None:
-        """Asks for the ends of partitions that a limit or the target keeps from fetching. Their lag grows meanwhile."""
-        unseen = [lane for lane in self._lanes if lane.leader is not None and now - lane.heard_at >= _TIMES_EVERY_S]
-        if unseen and not self._asking_ends:
-            self._asking_ends = True
-            lanes = {lane.source_key: lane for lane in unseen}
-            self._beside.start(
-                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._received_ends, lanes, now)
-            )
-
-    def _received_ends(
-        self, lanes: Mapping[Partition, CopyLane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
-    ) -> None:
-        self._asking_ends = False
-        if not isinstance(found, dict):
-            return  # the next round asks again soon
-        for key, ends in found.items():
-            lane = lanes[key]
-            if lane in self and lane.heard_at < asked_at:
-                lane.source_start = ends.start
-                found_ends = self._ends(ends.last_stable, ends.high_watermark)
-                known = -1 if lane.ends is None else lane.ends.copyable
-                lane.hear(found_ends._replace(copyable=max(found_ends.copyable, known)), asked_at)
-                self._lanes.file(lane)
-
-
-def _entry(part: AskedPart) -> dict[str, int]:
-    return {
-        "partition": part.partition,
-        "current_leader_epoch": part.leader_epoch,
-        "fetch_offset": part.offset,
-        "last_fetched_epoch": part.last_epoch,
-        "partition_max_bytes": part.max_bytes,
-    }
-
-
-def _by_topic(parts: Iterable[AskedPart], entry: Callable[[AskedPart], object]) -> list[dict[str, Any]]:
-    topics: dict[tuple[str, str], list[object]] = {}
-    for part in parts:
-        topics.setdefault((part.topic, part.topic_id), []).append(entry(part))
-    return [
-        {"topic": topic, "topic_id": bytes.fromhex(its_id) or _NO_ID, "partitions": entries}
-        for (topic, its_id), entries in topics.items()
-    ]
-
-
-def _received_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
-    if isinstance(found, dict):  # else the next round asks again soon
-        for key, time_ms in found.items():
-            lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)

@@ -11,12 +11,14 @@ Whenever the broker may remember something else than this object, the session st
 after a lost connection, if the broker does not know the session, and now and then without a reason.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, NamedTuple
 
 from ha_core.kafka.copying.states import CopyLane, Heard
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import ErrorCode
 
+_NO_ID = bytes(16)
 SESSIONLESS = 0, -1
 """Session id and epoch of a request without a session."""
 _LAST_EPOCH = (1 << 31) - 1
@@ -62,6 +64,15 @@ class SessionRequest(NamedTuple):
     forgotten: list[AskedPart]
     by_name: bool
     more: bool = False
+
+    @property
+    def topics(self) -> list[dict[str, Any]]:
+        """As in a request."""
+        return _by_topic(self.parts, _entry)
+
+    @property
+    def forgotten_topics(self) -> list[dict[str, Any]]:
+        return _by_topic(self.forgotten, lambda part: part.partition)
 
 
 class FetchSession:
@@ -168,3 +179,23 @@ def asked_part(lane: CopyLane, max_bytes: int) -> AskedPart:
     topic, partition = lane.source_key
     offset, last_epoch = lane.partition.next_offset, lane.partition.next_epoch
     return AskedPart(topic, lane.leader.topic_id, partition, offset, last_epoch, lane.leader.epoch, max_bytes)
+
+
+def _entry(part: AskedPart) -> dict[str, int]:
+    return {
+        "partition": part.partition,
+        "current_leader_epoch": part.leader_epoch,
+        "fetch_offset": part.offset,
+        "last_fetched_epoch": part.last_epoch,
+        "partition_max_bytes": part.max_bytes,
+    }
+
+
+def _by_topic(parts: Iterable[AskedPart], entry: Callable[[AskedPart], object]) -> list[dict[str, Any]]:
+    topics: dict[tuple[str, str], list[object]] = {}
+    for part in parts:
+        topics.setdefault((part.topic, part.topic_id), []).append(entry(part))
+    return [
+        {"topic": topic, "topic_id": bytes.fromhex(its_id) or _NO_ID, "partitions": entries}
+        for (topic, its_id), entries in topics.items()
+    ]
