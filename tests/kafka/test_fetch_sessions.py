@@ -121,7 +121,7 @@ class Fetcher:
         return asked
 
     def check(self) -> None:
-        """What the answer left out is unchanged."""
+        """Partitions that the answer left out are unchanged."""
         for lane in self.session.wanted:
             if lane.heard is self.session.heard:
                 assert lane.heard_at == self.now
