@@ -4,7 +4,7 @@ Invariant: a copy belongs to one pair of topics. Where either of them was delete
 one: the copier of the new pair knows nothing of the old one's offsets, and never goes on with them.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -60,15 +60,25 @@ def link_of(flow: str, source_id: str, target_id: str) -> str:
     return link_prefix(flow) + blake2b(f"{source_id}\0{target_id}".encode(), digest_size=_LINK_BYTES).hexdigest()
 
 
-def remote_plan(route: FlowRoute, source: Mapping[str, ListedTopic], target: Mapping[str, ListedTopic]) -> RemotePlan:
+def remote_plan(
+    route: FlowRoute,
+    source: Mapping[str, ListedTopic],
+    target: Mapping[str, ListedTopic],
+    others: Mapping[str, str] | None = None,
+) -> RemotePlan:
     """
     :param source: all topics of the source; likewise those of the target.
+    :param others: remote topic → the flow that writes it, and not this one.
     """
     create, grow = dict[str, str](), dict[str, int]()
     copies, skipped = list[WantedCopy](), list[SkippedTopic]()
     for topic, remote in sorted(remote_names(route, source)):
         here, there = source[topic], target.get(remote)
-        if here.error or (there is not None and there.error):
+        if others and remote in others:
+            writers = " and ".join(sorted([route.name, others[remote]]))
+            why = f"{remote} of {route.target} would be written by {writers}: exclude it from one of them"
+            skipped.append(SkippedTopic(topic, why))
+        elif here.error or (there is not None and there.error):
             skipped.append(SkippedTopic(topic, here.error or f"{remote} in {route.target}: {there and there.error}"))
         elif there is None:
             create[remote] = topic
@@ -80,7 +90,7 @@ def remote_plan(route: FlowRoute, source: Mapping[str, ListedTopic], target: Map
     return RemotePlan(create, grow, tuple(copies), tuple(skipped))
 
 
-def remote_names(route: FlowRoute, topics: Mapping[str, ListedTopic]) -> Iterator[tuple[str, str]]:
+def remote_names(route: FlowRoute, topics: Iterable[str]) -> Iterator[tuple[str, str]]:
     """(topic, its name in the target) of the topics that the flow copies."""
     for topic in topics:
         if route.accepts(topic):

@@ -60,7 +60,7 @@ def check_live(
     routes = [flow.route for flow in found.flows]
     copies = list(walk(routes, local_topics(routes, topics)))
     for conflict in name_conflicts(copies, {}):
-        yield Remark(0, _text_of_conflict(conflict), error=True)
+        yield Remark(0, _text_of_conflict(conflict))
     for diamond in diamonds(copies):
         yield Remark(0, _text_of_diamond(diamond))
     reachable = [flow for flow in flows if not (live[flow.source].error or live[flow.target].error)]
@@ -161,7 +161,10 @@ def _answers(live: Iterable[LiveCluster]) -> Iterator[Remark]:
 
 def _text_of_conflict(conflict: NameConflict) -> str:
     writers = " and ".join(conflict.writers)
-    return f"topic {conflict.topic} of {conflict.target} would be written by {writers}: exclude it from one of them"
+    return (
+        f"topic {conflict.topic} of {conflict.target} would be written by {writers}: only the flow that comes first in "
+        "the file copies it; exclude it from the others"
+    )
 
 
 def _text_of_diamond(diamond: Diamond) -> str:

@@ -10,6 +10,7 @@ from ha_core.flows.remote_topics import changes, remote_acls
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
+from ha_core.mirror_maker.name_owners import writes_alone
 from ha_core.model.portions import portions
 from ha_core.plan.facts.clusters import ListedTopic
 
@@ -33,6 +34,7 @@ class RemoteTopics:
     """
     :ivar leads: True if this worker creates and grows remote topics.
     :ivar claim: called before remote topics are created, with the topic of the source of each.
+    :ivar others: those of these remote topics that another flow writes → that flow.
     :ivar refused: remote topic → why the target refused to create or grow it.
     """
 
@@ -41,19 +43,21 @@ class RemoteTopics:
     target: Admin
     leads: Callable[[], bool]
     claim: Callable[[Mapping[str, str]], None] = _claim_nothing
+    others: Callable[[Collection[str]], Mapping[str, str]] = writes_alone
     refused: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> RemotePlan:
         """The copies of the flow, after missing remote topics were made. Topics that could not be are skipped."""
         route = self.flow.route
         source, target = self.source.list_topics(), self.target.list_topics()
-        plan = remote_plan(route, source, target)
+        others = self.others([remote for _, remote in remote_names(route, source)])
+        plan = remote_plan(route, source, target, others)
         if (plan.create or plan.grow) and self.leads():
             self.refused = {}
             self.claim(plan.create)
             self._create(plan.create, source)
             self._grow(plan.grow)
-            plan = remote_plan(route, source, self.target.list_topics())
+            plan = remote_plan(route, source, self.target.list_topics(), others)
         refused = [SkippedTopic(plan.create[remote], self._why(remote)) for remote in plan.create]
         return RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
 

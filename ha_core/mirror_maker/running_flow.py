@@ -3,7 +3,7 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from ha_core.mirror_maker.handover import offsets_producer, require_stopped
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
+from ha_core.mirror_maker.name_owners import OtherWriters, RemoteTopicOwners
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
 from ha_core.mirror_maker.telling import StandstillLog
@@ -75,10 +76,21 @@ class RunningFlow:
     """
 
     def __init__(
-        self, flow: FlowConfig, clusters: FlowClusters, membership: FlowMembership, guards: bool = False
+        self,
+        flow: FlowConfig,
+        clusters: FlowClusters,
+        membership: FlowMembership,
+        owners: RemoteTopicOwners,
+        earlier: Collection[FlowConfig] = (),
+        guards: bool = False,
     ) -> None:
-        """:param guards: brokers of the target refuse other writers of its remote topics, too."""
+        """
+        :param owners: shared by all flows of this process.
+        :param earlier: flows into the same target that come before this one in the file.
+        :param guards: brokers of the target refuse other writers of its remote topics, too.
+        """
         self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
+        self._owners, self._earlier = owners, earlier
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
         self.key = ""
@@ -156,7 +168,7 @@ class RunningFlow:
             isolation=flow.isolation,
         )
         self._opened.callback(copier.stop)  # also where a later part cannot be opened, and the flow starts again
-        topics = RemoteTopics(flow, source, target, self.leads, claims.claim)
+        topics = RemoteTopics(flow, source, target, self.leads, claims.claim, self._other_writers().of)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
         if flow.begins_at == "latest":
@@ -175,6 +187,11 @@ class RunningFlow:
         log.info("%s starts", flow.name)
         for duty in duties:
             duty.start(flow.name)
+
+    def _other_writers(self) -> OtherWriters:
+        self._opened.callback(self._owners.take, self.flow, ())  # frees all
+        sources = {flow.source: self._admin(flow.source) for flow in self._earlier}
+        return OtherWriters(self.flow, self._owners, self._earlier, lambda alias: sources[alias].list_topics())
 
     def leads(self) -> bool:
         """Whether this worker does the work that the flow needs once."""

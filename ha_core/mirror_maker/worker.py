@@ -11,6 +11,7 @@ from ha_core.flows.errors import FlowError
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.heartbeat_flow import HeartbeatFlow
 from ha_core.mirror_maker.membership import FlowMembership
+from ha_core.mirror_maker.name_owners import RemoteTopicOwners, flows_before
 from ha_core.mirror_maker.running_flow import RunningFlow
 from ha_core.mirror_maker.states import FlowState, state_of
 
@@ -38,6 +39,7 @@ class Worker:
     targets: Collection[str] = ()
     guards: bool = False
     running: dict[str, Running] = field(default_factory=dict)
+    _owners: RemoteTopicOwners = field(default_factory=RemoteTopicOwners)
     _ending: threading.Event = field(default_factory=threading.Event)
     _found: Configuration | None = None
     _trouble: str = ""
@@ -79,8 +81,9 @@ class Worker:
         clusters = FlowClusters(found.clusters, found.name)
         for remark in (*found.remarks, *clusters.remarks):
             log.warning("%s%s", remark.place, remark.text)
-        running_flow = partial(RunningFlow, guards=self.guards)
-        wanted: dict[str, tuple[FlowConfig, _Start]] = {flow.name: (flow, running_flow) for flow in found.flows}
+        wanted: dict[str, tuple[FlowConfig, _Start]] = {
+            flow.name: (flow, partial(self._flow, earlier=flows_before(flow, found.flows))) for flow in found.flows
+        }
         wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
         chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
         moved = self._found is not None and found.clusters != self._found.clusters
@@ -89,6 +92,15 @@ class Worker:
         for name, (flow, start) in chosen.items():
             if name not in self.running:
                 self.running[name] = start(flow, clusters, self.membership)
+
+    def _flow(
+        self,
+        flow: FlowConfig,
+        clusters: FlowClusters,
+        membership: FlowMembership,
+        earlier: Collection[FlowConfig],
+    ) -> RunningFlow:
+        return RunningFlow(flow, clusters, membership, self._owners, earlier, self.guards)
 
     def _reread(self) -> None:
         try:
