@@ -152,18 +152,20 @@ class Fetching:
         # Waiting requests leave most of the buffer free, however many brokers the source has.
         several = len(busy) + len(idle) + len(self._outstanding)
         waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(several, 1)))
-        for line, lanes in busy.items():
-            if free >= worth and self._connections.ready(line, now):
+        for line, found in busy.items():
+            lanes = _led_by(found, line)
+            if lanes and free >= worth and self._connections.ready(line, now):
                 max_bytes = min(_FETCH_BYTES, free)
                 free -= max_bytes
                 self._fetch(line, lanes, max(min(max_bytes // len(lanes), room // 2), _PARTITION_BYTES), max_bytes, now)
         for line, waiting in idle.items():
-            if free >= waits and self._connections.ready(line, now):
+            there = waiting.wanted if isinstance(waiting, FetchSession) else _led_by(waiting, line)
+            if there and free >= waits and self._connections.ready(line, now):
                 free -= waits
                 if isinstance(waiting, FetchSession):
                     self._fetch_by_session(line, waiting, waits, now)
                 else:
-                    self._fetch(line, waiting, _PARTITION_BYTES, waits, now)
+                    self._fetch(line, list(there), _PARTITION_BYTES, waits, now)
         may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
@@ -432,3 +434,8 @@ class Fetching:
                     self._note(lane, lane.partition.notes())
                 else:  # the notes of what is in flight come first
                     self._look(lane, reason)
+
+
+def _led_by(lanes: Iterable[CopyLane], line: Line) -> list[CopyLane]:
+    """Those of the lanes that have not lost their leader since, with the other connection to it."""
+    return [lane for lane in lanes if lane.leader is not None and lane.leader.node == line.node]
