@@ -17,7 +17,7 @@ from ha_core.kafka.errors import (
 from ha_core.kafka.fencing import fence_all
 from ha_core.kafka.offsets import Offsets, apart
 from ha_core.kafka.tails import fetch_each, log_end, log_ends, or_raise, raw_notes, take_below
-from ha_core.mirror.notes import CopyId, Notes, copy_of, is_page, key_prefix, prefix_of, transactional_id
+from ha_core.mirror.notes import CopyId, NotedCopies, Notes, copy_of, is_page, key_prefix, prefix_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
 from ha_core.model import Run
@@ -208,12 +208,20 @@ class Takeover(Offsets):
         since: Mapping[CopyId, int],
         whole_map: bool = False,
         timeout_s: float = _LOG_TIMEOUT_S,
+        noted: NotedCopies | None = None,
     ) -> dict[CopyId, Notes | CopyDamagedError]:
-        """As `read_notes`; an unreadable note is damage of its copy, and one without a recognisable copy of all."""
+        """As `read_notes`; an unreadable note is damage of its copy, and one without a recognisable copy of all.
+
+        :param noted: from earlier calls for this log; it saves reading the log from its start for new copies.
+        """
+        noted = noted or NotedCopies()
         wanted: dict[bytes, CopyId | None] = {key_prefix(copy): copy for copy in since}
         newest: dict[CopyId, dict[bytes, bytes]] = {copy: {} for copy in since}
+        firsts = {copy: noted.first(copy) for copy in since}
+        start = min((max(at, firsts[copy]) for copy, at in since.items()), default=0)
         try:
-            for key, value in self.notes_from(log, min(since.values(), default=0), timeout_s).records:
+            followed = self.notes_from(log, start, timeout_s)
+            for key, value in followed.records:
                 prefix = prefix_of(key)
                 if prefix not in wanted:
                     copy_of(key)  # raises if no copy can be told
@@ -223,6 +231,7 @@ class Takeover(Offsets):
                     newest[copy][key] = value  # the last one counts: most are replaced, and need no decoding
         except CopyDamagedError as error:
             return dict.fromkeys(since, error)
+        noted.read(start, followed.end, wanted)
         found: dict[CopyId, Notes | CopyDamagedError] = {}
         without: dict[CopyId, int] = {}
         for copy, records in newest.items():
@@ -234,9 +243,9 @@ class Takeover(Offsets):
                 found[copy] = error
                 continue
             found[copy] = notes
-            if notes.progress is None and since[copy]:
+            if notes.progress is None and since[copy] > firsts[copy]:
                 without[copy] = 0
-        return found | self.read_notes_of_each(log, without, whole_map, timeout_s) if without else found
+        return found | self.read_notes_of_each(log, without, whole_map, timeout_s, noted) if without else found
 
     def notes_from(self, log: Partition, start: int, timeout_s: float = _LOG_TIMEOUT_S) -> FollowedLog:
         """The notes of a partition of the copy log from an offset up to its current end.

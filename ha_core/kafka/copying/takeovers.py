@@ -12,7 +12,7 @@ from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError, TopicMissingError
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOver, check_id, topic_ids
-from ha_core.mirror.notes import CopyId, Notes
+from ha_core.mirror.notes import CopyId, NotedCopies, Notes
 from ha_core.mirror.progress import CopyDamagedError, TopicIds
 from ha_core.plan.facts.clusters import Partition
 
@@ -67,6 +67,7 @@ class Takeovers:
         self._still_ours, self._entered = still_ours, entered
         self._waiting: dict[Partition, dict[CopyId, _Entry]] = {}
         self._running = set[Partition]()
+        self._noted: dict[Partition, NotedCopies] = {}
 
     def add(self, copy: CopyPartition, since: int) -> None:
         """
@@ -122,7 +123,11 @@ class Takeovers:
         noted: dict[CopyId, Notes] = {}
         if fenced:
             since = {id_: entries[id_].since for id_ in fenced}
-            for id_, notes in self._target.read_notes_of_each(log, since).items():
+            known = self._noted.setdefault(log, NotedCopies())
+            leader = self._target.leaderships([log]).get(log)
+            # A log that lost records has another leader epoch since.
+            known.of_log(f"{leader.topic_id} {leader.epoch}" if leader and leader.topic_id else "")
+            for id_, notes in self._target.read_notes_of_each(log, since, noted=known).items():
                 if isinstance(notes, Notes):
                     noted[id_] = notes
                 else:
