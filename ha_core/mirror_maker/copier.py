@@ -14,7 +14,6 @@ from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.mirror_client.copy_notes import COPIES_LOG
-from ha_core.model import Run
 from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 
@@ -49,6 +48,7 @@ class Copier:
 
     def __post_init__(self) -> None:
         self._lost_at: dict[CopyId, float] = {}
+        self._topics: tuple[object, object, dict[str, str]] = None, None, {}
         self._followed: tuple[tuple[WantedCopy, ...], frozenset[int]] | None = None
         self._copying = Copying(
             self.source,
@@ -109,17 +109,17 @@ class Copier:
     def measures(self) -> dict[CopyId, CopyMeasures]:
         return self._copying.measures()
 
-    def newest_runs(self) -> dict[CopyId, tuple[Run, ...]]:
-        """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
-        return {id_: known.runs for id_, known in self._copying.known.items()}
-
     def coverage(self) -> Mapping[CopyId, CopyCoverage]:
-        """How far each copy is that is being copied."""
+        """How far each copy is that is being copied, with its newest runs; empty: nothing is copied yet."""
         return self._copying.known
 
     def topics(self) -> dict[str, str]:
         """Remote topic → topic of the source, of the copies that are being made now."""
-        return {id_.topic: self.copies[id_].source_key[0] for id_ in self._copying.known if id_ in self.copies}
+        known, copies = self._copying.known, self.copies
+        if known is not self._topics[0] or copies is not self._topics[1]:
+            found = {id_.topic: copies[id_].source_key[0] for id_ in known if id_ in copies}
+            self._topics = known, copies, found
+        return self._topics[2]
 
     def taken_by_strangers(self) -> list[CopyId]:
         """Copies that another process took over, although no other worker is known of."""

@@ -8,6 +8,7 @@ from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.offset_syncs import SyncEmission
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat, OffsetSync
+from ha_core.kafka.copying import CopyCoverage
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
@@ -16,7 +17,7 @@ from ha_core.model import Run
 SYNC_INTERVAL_S = 5.0
 """The newest record of a partition has a sync after this time at the latest. MirrorMaker 2 takes its `offset.flush.
 interval.ms`, a minute."""
-Runs = Callable[[], Mapping[CopyId, tuple[Run, ...]]]
+Coverage = Callable[[], Mapping[CopyId, CopyCoverage]]
 
 
 @dataclass
@@ -37,20 +38,22 @@ class Heartbeats:
 class OffsetSyncs:
     """
     :ivar producer: to the cluster that has the topic.
-    :ivar runs: newest runs of each copy of this worker.
+    :ivar coverage: how far each copy of this worker is, with its newest runs; the same object until that is reported
+        anew.
     :ivar emitted: number of syncs written.
     """
 
     flow: FlowConfig
     producer: InternalProducer
     copies: Callable[[], Mapping[CopyId, CopyPartition]]
-    runs: Runs
+    coverage: Coverage
     clock: Callable[[], float] = time.monotonic
     emitted: int = 0
     _emissions: dict[CopyId, SyncEmission] = field(default_factory=dict)
     _copies: Mapping[CopyId, CopyPartition] = field(default_factory=dict)
     _settled: dict[CopyId, tuple[Run, ...]] = field(default_factory=dict)
     """Runs of which everything is emitted. Idle copies report the same object again."""
+    _looked_at: Mapping[CopyId, CopyCoverage] | None = None
     _interval_at: float = 0.0
 
     def emit(self) -> None:
@@ -65,7 +68,11 @@ class OffsetSyncs:
             for gone in self._emissions.keys() - copies.keys():
                 del self._emissions[gone]
                 self._settled.pop(gone, None)
-        for id_, runs in self.runs().items():
+        coverage = self.coverage()
+        if coverage is self._looked_at and not over:
+            return
+        for id_, known in coverage.items():
+            runs = known.runs
             if runs is self._settled.get(id_) or (copy := copies.get(id_)) is None:
                 continue
             emission = self._emissions.get(id_)
@@ -74,6 +81,7 @@ class OffsetSyncs:
             syncs += emission.due(runs, over)
             if over:
                 self._settled[id_] = runs
+        self._looked_at = coverage
         if not syncs:
             return
         try:
@@ -81,5 +89,6 @@ class OffsetSyncs:
         except Exception:
             self._emissions.clear()
             self._settled.clear()
+            self._looked_at = None
             raise
         self.emitted += len(syncs)

@@ -275,7 +275,7 @@ class RunningFlow:
         producer = to_target
         if flow.syncs_in == "source":
             producer = InternalProducer(flow.source, self._clusters.librdkafka(flow.source))
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage)
 
     def _groups(self, copier: Copier, to_target: InternalProducer) -> GroupOffsets | None:
         flow = self.flow
