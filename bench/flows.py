@@ -1,4 +1,5 @@
-"""Flows by Switchyard and by a real MirrorMaker 2, on the same clusters in one run: start, new topics, offsets, memory.
+"""Flows by Switchyard and by a real MirrorMaker 2, on the same clusters in one run: start, new topics, offsets, memory;
+then a flow of ten thousand partitions (`flows_wide`), and what renaming costs (`flows_renaming`).
 
 Each side copies the same topics under an alias of its own. Values of records are their source offsets, so the record at
 a translated offset tells how many records a group would read twice, or never.
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
+from bench import flows_renaming, flows_wide
 from bench.copiers import Program, program
 from bench.cost import rss_bytes
 from bench.figures import BenchOutcome, FigureTable, number
@@ -66,7 +68,18 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
         for side in _sides(source, target):
             say(f"{side.name} starts")
             figures[side.name] = _measured(side, source, target, topics, records, back, Path(folder), say)
-    return BenchOutcome(figures, _tables(figures, topics, back), unmeasured=tuple(_unmeasured(figures)))
+        command = _command(flows_wide.ALIAS, "w.*", source, target, Path(folder))
+        log = Path(folder) / f"{flows_wide.ALIAS}.log"
+        wide = flows_wide.measured_wide(scale, source, target, command, log, say)
+        say("copies under another name and under their own")
+        renaming = flows_renaming.measured_renaming(scale, source, target, Path(folder), say)
+    named, said = flows_renaming.table(renaming)
+    return BenchOutcome(
+        {"sides": figures, "wide": wide, "renaming": renaming},
+        (*_tables(figures, topics, back), flows_wide.table(wide), named),
+        (said,),
+        tuple(_unmeasured(figures)),
+    )
 
 
 def _sides(source: str, target: str) -> tuple[Side, ...]:
@@ -80,20 +93,25 @@ def _sides(source: str, target: str) -> tuple[Side, ...]:
 
 
 def _worker(alias: str, source: str, target: str, folder: Path) -> AbstractContextManager[Program]:
+    command = _command(alias, ".*", source, target, folder)
+    return program(OURS, command, {}, folder / f"{alias}.log", patience_s=20.0)
+
+
+def _command(alias: str, topics: str, source: str, target: str, folder: Path) -> tuple[str, ...]:
+    """A worker with one flow."""
     properties = {
         "clusters": f"{alias}, {TARGET}",
         f"{alias}.bootstrap.servers": source,
         f"{TARGET}.bootstrap.servers": target,
         f"{alias}->{TARGET}.enabled": "true",
-        f"{alias}->{TARGET}.topics": ".*",
+        f"{alias}->{TARGET}.topics": topics,
         "emit.heartbeats.interval.seconds": "1",
         "replication.factor": "1",
         **_COMMON,
     }
     file = folder / f"{alias}.properties"
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
-    command = (str(Path(sys.executable).with_name("switchyard")), "mirror-maker", str(file))
-    return program(OURS, command, {}, folder / f"{alias}.log", patience_s=20.0)
+    return str(Path(sys.executable).with_name("switchyard")), "mirror-maker", str(file)
 
 
 def _measured(
@@ -304,3 +322,5 @@ def _unmeasured(figures: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     for way, value in _offsets_of(figures[OURS]).items():
         if value is None:
             yield f"{OURS}: no translation by {way}"
+    if figures[OURS]["new_topic_s"] is None:
+        yield f"{OURS}: the new topic was not copied in 30 s"

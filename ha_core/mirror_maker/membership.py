@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol, Self
 
-from ha_core.flows.sharing import SHARES, owner, shares_of
+from ha_core.flows.sharing import SHARES, shares_of
 from ha_core.model import FlowWorker
 from ha_core.store.errors import StoreError
 from ha_core.store.remote_topics import FlowTopics
@@ -35,12 +35,6 @@ class FlowMembership(Protocol):
 
     def shares(self, flow: str) -> frozenset[int]:
         """The shares of this worker, as of the last look."""
-
-    def still_ours(self, flow: str, share: int) -> bool:
-        """Whether a share belongs to this worker, read afresh.
-
-        :raises StoreError: ZooKeeper cannot be asked.
-        """
 
     def shares_now(self, flow: str) -> frozenset[int]:
         """The shares of this worker, read afresh.
@@ -71,9 +65,6 @@ class OnlyWorker:
 
     def shares(self, flow: str) -> frozenset[int]:
         return frozenset(range(SHARES))
-
-    def still_ours(self, flow: str, share: int) -> bool:
-        return True
 
     def shares_now(self, flow: str) -> frozenset[int]:
         return self.shares(flow)
@@ -129,13 +120,8 @@ class SharingWorker:
     def shares(self, flow: str) -> frozenset[int]:
         return shares_of(flow, self._worker.id, self._of(flow, self._workers))
 
-    def still_ours(self, flow: str, share: int) -> bool:
-        # `held` asks ZooKeeper's leader; later reads over the same session are no older.
-        if not self._registration.held():
-            return False
-        return owner(flow, share, self._of(flow, self._store.flow_workers())) == self._worker.id
-
     def shares_now(self, flow: str) -> frozenset[int]:
+        # `held` asks ZooKeeper's leader; later reads over the same session are no older.
         if not self._registration.held():
             return frozenset()
         return shares_of(flow, self._worker.id, self._of(flow, self._store.flow_workers()))

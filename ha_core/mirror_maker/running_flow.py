@@ -178,7 +178,7 @@ class RunningFlow:
             flow.name,
             self._admin(flow.source),
             self._admin(flow.target),
-            lambda share: self._membership.still_ours(self.key, share),
+            lambda: self._membership.shares_now(self.key),
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
@@ -271,9 +271,9 @@ class RunningFlow:
     def _continue(self) -> None:
         assert self.parts is not None
         copier = self.parts.copier
-        statuses = {id_: one for id_, one in copier.statuses().items() if id_ in copier.copies}
-        foreign = [copier.copies[id_] for id_, one in statuses.items() if one.foreign]
-        damaged = [copier.copies[id_] for id_, one in statuses.items() if one.damaged]
+        stopped = {id_: one for id_, one in copier.damaged().items() if id_ in copier.copies}
+        foreign = [copier.copies[id_] for id_, one in stopped.items() if one.foreign]
+        damaged = [copier.copies[id_] for id_, one in stopped.items() if one.damaged]
         if not foreign and not damaged:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
@@ -300,7 +300,7 @@ class RunningFlow:
         where = flow.source if flow.syncs_in == "source" else flow.target
         written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
         self._opened.callback(written.close)
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs, written)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, written)
 
     def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow

@@ -63,7 +63,8 @@ class Worker:
                 if looks % round(_REPORT_S / _LOOK_S) == 0:
                     self._reread()
                     self._tell()
-                    self.membership.report({state.flow: state.to_json() for state in self.states()})
+                    if not self.membership.alone:  # else no other process can see it
+                        self.membership.report({state.flow: state.to_json() for state in self.states()})
         finally:
             self._stop(list(self.running))
 
@@ -128,7 +129,8 @@ class Worker:
     def _tell(self) -> None:
         for running in self.flows():
             if running.parts is not None:
-                running.standstills.look(running.parts.copier.statuses())
+                copier = running.parts.copier
+                running.standstills.look(copier.standing(), copier.copies)
 
     def _check(self) -> None:
         for running in self.running.values():
