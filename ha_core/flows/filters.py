@@ -1,6 +1,6 @@
-"""Filters of topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters apply them.
+"""Filters topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters do.
 
-A list is comma-separated; each part is a name or a regular expression that has to match the whole name. Excludes win
+A list is separated by commas. Each part is a name, or a regular expression that must match a whole name. Excludes win
 over includes. A blank list matches nothing.
 """
 
@@ -15,7 +15,7 @@ _SEPARATOR = re.compile(r"\s*,\s*")
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts of a comma-separated list; blank ones are left out."""
+    """Parts of a comma-separated list, without blank ones."""
     return tuple(part for part in _SEPARATOR.split(text.strip()) if part)
 
 
@@ -28,18 +28,18 @@ class Patterns:
 
     @classmethod
     def of(cls, key: str, texts: Iterable[str]) -> "Patterns":
-        """:param key: of the configuration, for the error.
-        :raises FlowError: a part is no regular expression that Python knows."""
+        """:param key: key of the configuration, for errors.
+        :raises FlowError: Python cannot use a part as a regular expression."""
         kept = tuple(texts)
         for text in kept:
             try:
-                # Java's intersections and nested sets compile here, with a warning, and mean something else.
+                # Python compiles Java's intersections and nested sets with a warning, but matches something else.
                 with warnings.catch_warnings(action="error", category=FutureWarning):
                     re.compile(text)
             except (re.error, FutureWarning) as error:
                 raise FlowError(
-                    f"{key}: {text!r} is no regular expression here ({error}). Java's classes such as \\p{{Alpha}} and "
-                    "its set operations have to be written as ranges, [A-Za-z]."
+                    f"{key}: {text!r} cannot be used as a regular expression here ({error}). Write Java's classes such "
+                    "as \\p{Alpha} and its set operations as ranges, [A-Za-z]."
                 ) from None
         return cls(kept, re.compile("|".join(kept)) if kept else None)
 

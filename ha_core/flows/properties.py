@@ -1,8 +1,8 @@
 """Reads a `.properties` file, and resolves the references in its values (KIP-297, KIP-421).
 
-References are `${provider:path:key}` or `${provider:key}`, for the providers that `config.providers` names by their
-Java classes: environment variables, files of properties, and folders with a file for each key. They are resolved once,
-when the file is read; a value that comes from one is not resolved again.
+A reference is `${provider:path:key}` or `${provider:key}`. `config.providers` names the providers and their Java
+classes: environment variables, properties files, and folders with one file per key. References are resolved once, when
+the file is read; references in a resolved value are not.
 """
 
 import re
@@ -16,9 +16,9 @@ from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import parts
 
 MAX_BYTES = 1 << 20
-"""Largest file, and largest file that a reference reads."""
+"""Maximum size of the file, and of each file that a reference reads."""
 PROVIDERS = "config.providers"
-"""Key with the names of the providers; no other key can have a reference by them."""
+"""Key that names the providers. References in it, and in keys that begin with it, are not resolved."""
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Groups: provider, path, key."""
 _CLASSES = "org.apache.kafka.common.config.provider."
@@ -26,17 +26,17 @@ _CLASSES = "org.apache.kafka.common.config.provider."
 
 @dataclass(frozen=True)
 class Property:
-    """:ivar line: number in the file, from 1, for errors."""
+    """:ivar line: line number in the file, from 1; 0: the property is in no line."""
 
     value: str = field(repr=False)
     line: int
 
 
 def parse(text: str, name: str) -> dict[str, Property]:
-    """Properties of a file, in its order.
+    """Properties of a file, in the file's order.
 
-    :param name: of the file, for errors.
-    :raises FlowError: a key stands twice: Java takes the last one silently, which hides mistakes.
+    :param name: the file's name, for errors.
+    :raises FlowError: a key occurs twice. Java silently takes the last one, which hides mistakes.
     """
     properties: dict[str, Property] = {}
     number = 1
@@ -47,7 +47,7 @@ def parse(text: str, name: str) -> dict[str, Property]:
         key, value = element.key, element.value
         if key in properties:
             raise FlowError(
-                f"{name}, line {line}: {key} is set in line {properties[key].line} already; remove one of them"
+                f"{name}, line {line}: {key} is already set in line {properties[key].line}; remove one of them"
             )
         properties[key] = Property(value.rstrip(), line)
     return properties
@@ -55,14 +55,14 @@ def parse(text: str, name: str) -> dict[str, Property]:
 
 def read(path: Path) -> dict[str, Property]:
     """:raises FlowError: the file cannot be read."""
-    # Java reads properties as ISO 8859-1; other characters stand there as \\uXXXX.
+    # Java reads properties as ISO 8859-1; other characters are written as \\uXXXX.
     return parse(_text(path, "iso-8859-1"), str(path))
 
 
 def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[str, str]) -> dict[str, Property]:
-    """All properties with their references resolved.
+    """Resolve the references in all properties.
 
-    :param environment: variables for the provider of environment variables.
+    :param environment: environment variables, for `EnvVarConfigProvider`.
     :raises FlowError: a provider or a reference cannot be used. The text never shows a resolved value.
     """
     providers = dict(_providers(properties, name, environment))
@@ -71,12 +71,10 @@ def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[
         def replace(match: re.Match[str]) -> str:
             provider, path, wanted = match.groups()
             if provider not in providers:
-                return match.group()  # as Kafka does: a text that only looks like a reference stays
+                return match.group()  # Kafka, too, keeps text that only looks like a reference
             value = providers[provider](path or "", wanted)
             if value is None:
-                raise FlowError(
-                    f"{name}, line {found.line}: {key} refers to {match.group()}, and there is no such value"
-                )
+                raise FlowError(f"{name}, line {found.line}: {key} refers to {match.group()}, which has no value here")
             return value
 
         return Property(REFERENCE.sub(replace, found.value), found.line)
@@ -96,11 +94,11 @@ def _providers(
         key = f"{PROVIDERS}.{provider}.class"
         java = properties.get(key)
         if java is None:
-            raise FlowError(f"{name}: {PROVIDERS} names {provider!r}, and {key} is not set")
+            raise FlowError(f"{name}: {PROVIDERS} names {provider!r}, but {key} is not set")
         build = _BY_CLASS.get(java.value.removeprefix(_CLASSES))
         if build is None:
             known = ", ".join(_CLASSES + one for one in _BY_CLASS)
-            raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; there are {known}")
+            raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; known are {known}")
         param = f"{PROVIDERS}.{provider}.param."
         yield provider, build({one.removeprefix(param): found.value for one, found in properties.items()}, environment)
 
@@ -139,11 +137,11 @@ _BY_CLASS: dict[str, Callable[[Mapping[str, str], Mapping[str, str]], Provider]]
 
 
 def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
-    """:raises FlowError: `allowed.paths` of the provider does not include it (KIP-993)."""
+    """:raises FlowError: `allowed.paths` of the provider does not include the path (KIP-993)."""
     found = Path(path).resolve()
     allowed = [Path(part).resolve() for part in parts(parameters.get("allowed.paths", ""))]
     if allowed and not any(found.is_relative_to(one) for one in allowed):
-        raise FlowError(f"{found} is not in allowed.paths of its provider: {', '.join(map(str, allowed))}")
+        raise FlowError(f"{found} is not in the provider's allowed.paths: {', '.join(map(str, allowed))}")
     return found
 
 
@@ -158,4 +156,4 @@ def _text(path: Path, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise FlowError(f"{path} is no text in {encoding}: {error}") from None
+        raise FlowError(f"{path} is not text in {encoding}: {error}") from None

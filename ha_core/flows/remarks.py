@@ -1,4 +1,4 @@
-"""Remarks about the keys of a file: those that have no effect, are misspelt, or name an unknown cluster."""
+"""Remarks about keys of a file that have no effect, are misspelt, or name an unknown cluster."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -18,9 +18,9 @@ _OWN = ("clusters", "config.providers")
 
 
 class Remark(NamedTuple):
-    """Something in the file that an operator should know.
+    """A fact about the file for its operator.
 
-    :ivar line: of the file; 0: none in particular.
+    :ivar line: line of the file; 0: the remark is about no single line.
     """
 
     line: int
@@ -33,9 +33,9 @@ class Remark(NamedTuple):
 
 
 def remarks(properties: Mapping[str, Property], aliases: Sequence[str]) -> Iterator[Remark]:
-    """Remarks about the keys of a file, apart from their values.
+    """Remarks about the keys of a file, not about their values.
 
-    :param aliases: of the clusters that the file names.
+    :param aliases: aliases of the clusters that the file lists.
     """
     for key, found in properties.items():
         yield from _about(key, found, aliases)
@@ -50,7 +50,7 @@ def _about(key: str, found: Property, aliases: Sequence[str]) -> Iterator[Remark
         unknown = [alias for alias in (source, target) if alias not in aliases]
         if unknown:
             known = ", ".join(aliases)
-            text = f"{key} names the cluster {unknown[0]!r}, which `clusters` does not have ({known})"
+            text = f"{key} names the cluster {unknown[0]!r}, which `clusters` does not list ({known})"
             yield Remark(found.line, text, error=True)
             return
         yield from _about_flow_key(key, rest.removeprefix("source.").removeprefix("target."), found)
@@ -61,7 +61,7 @@ def _about(key: str, found: Property, aliases: Sequence[str]) -> Iterator[Remark
         return
     rest = key.removeprefix(f"{alias}.")
     if rest in FLOW_KEYS or rest in RENAMED:
-        yield Remark(found.line, f"{key} has no effect, as in MirrorMaker 2: write it for a flow, {alias}->….{rest}")
+        yield Remark(found.line, f"{key} has no effect, as in MirrorMaker 2: set it for a flow, {alias}->….{rest}")
     else:
         yield from _about_client_key(key, rest, found)
 
@@ -85,4 +85,4 @@ def _about_client_key(key: str, name: str, found: Property) -> Iterator[Remark]:
     elif name.startswith(WORKER_PREFIXES):
         yield Remark(found.line, f"{key} has no effect: it belongs to Kafka Connect's workers")
     else:
-        yield Remark(found.line, f"{key} is no key of MirrorMaker 2, and has no effect; is it misspelt?")
+        yield Remark(found.line, f"{key} is not a key of MirrorMaker 2 and has no effect; is it misspelt?")

@@ -114,7 +114,7 @@ def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
     provider = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"
     file.write_text(FLOWS + provider + "topics = ${env:FLOW_TOPICS}\n")
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
-    with pytest.raises(FlowError, match="there is no such value"):
+    with pytest.raises(FlowError, match="has no value here"):
         followed.read()
     monkeypatch.setenv("FLOW_TOPICS", "orders")
     first = followed.read()
