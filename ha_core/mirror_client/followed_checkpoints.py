@@ -1,4 +1,4 @@
-"""Follows a topic of checkpoints: the newest checkpoint of each partition of each group. librdkafka does the I/O."""
+"""Follows a checkpoints topic, by librdkafka: keeps the newest checkpoint of each partition of each group."""
 
 import time
 from collections.abc import Mapping
@@ -19,11 +19,11 @@ CheckpointKey = tuple[str, str, int]
 
 class FollowedCheckpoints:
     """
-    :ivar newest: as of the last `read`.
+    :ivar newest: newest checkpoints as of the last `read`.
     """
 
     def __init__(self, settings: Mapping[str, Any], topic: str) -> None:
-        """:param settings: of librdkafka, for the target."""
+        """:param settings: librdkafka's settings for the target."""
         fixed = {
             "enable.auto.commit": False,
             "enable.partition.eof": True,
@@ -39,14 +39,15 @@ class FollowedCheckpoints:
         self._consumer.close()
 
     def read(self) -> dict[CheckpointKey, Checkpoint]:
-        """Read up to the topic's present end.
+        """Read up to the topic's current end.
 
-        :raises MirrorClientError: it cannot be read, or its end is not reached in time; the next call goes on there.
+        :raises MirrorClientError: the topic cannot be read, or its end is not reached in time. The next call goes on
+            where this one stopped.
         """
         deadline = time.monotonic() + _TIMEOUT_S
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_TIMEOUT_S)
-            if end < self._at:  # it was deleted and created again
+            if end < self._at:  # the topic was deleted and created again
                 self._from_start()
             while self._at < end:
                 if time.monotonic() > deadline:
@@ -70,7 +71,7 @@ class FollowedCheckpoints:
             return
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self._at = max(self._at, int(message.offset() or 0))  # above it are markers at most
+                self._at = max(self._at, int(message.offset() or 0))  # only markers can be above it
             elif stops_reading(error):
                 raise MirrorClientError(f"topic {self._topic} cannot be read: {error.str()}")
             return
@@ -78,7 +79,7 @@ class FollowedCheckpoints:
         try:
             found = Checkpoint.decode(message.key(), message.value())
         except FlowError:
-            return  # as Kafka's client leaves records of another kind out
+            return  # Kafka's client, too, ignores records of another kind
         self.newest[key_of(found)] = found
 
 
