@@ -1,4 +1,4 @@
-"""Writes heartbeats and offset syncs, the signs by which MirrorMaker 2's tools see a flow."""
+"""Writes heartbeats and offset syncs, by which MirrorMaker 2's tools see a flow."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.model import Run
 
 SYNC_INTERVAL_S = 5.0
-"""The newest record of a partition has a sync after this time at the latest. MirrorMaker 2 takes its `offset.flush.
-interval.ms`, a minute."""
+"""Seconds after which the newest record of a partition gets a sync at the latest. MirrorMaker 2 uses
+`offset.flush.interval.ms`, a minute by default."""
 Runs = Callable[[], Mapping[CopyId, tuple[Run, ...]]]
 
 
 @dataclass
 class Heartbeats:
-    """:ivar leads: True if this worker writes the flow's heartbeats."""
+    """:ivar leads: whether this worker writes the flow's heartbeats."""
 
     flow: FlowConfig
     producer: InternalProducer
@@ -36,8 +36,8 @@ class Heartbeats:
 @dataclass
 class OffsetSyncs:
     """
-    :ivar producer: to the cluster that has the topic.
-    :ivar runs: newest runs of each copy of this worker.
+    :ivar producer: writes to the cluster that has the offset syncs topic.
+    :ivar runs: the newest runs of each of this worker's copies.
     :ivar emitted: number of syncs written.
     """
 
@@ -51,7 +51,8 @@ class OffsetSyncs:
     _interval_at: float = 0.0
 
     def emit(self) -> None:
-        """A failed write may have been made: its partitions begin with a sync again, which changes nothing."""
+        """Write the syncs that are due. After a failed write every partition begins with a sync again: if the write had
+        succeeded after all, the repeated syncs change nothing."""
         now = self.clock()
         over = now >= self._interval_at
         if over:

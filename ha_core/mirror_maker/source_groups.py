@@ -1,4 +1,4 @@
-"""The groups of a source that a flow follows, and their committed offsets."""
+"""Finds the groups of a source that a flow follows, and reads their committed offsets."""
 
 import time
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from ha_core.plan.facts.clusters import Partition
 @dataclass
 class SourceGroups:
     """
-    :ivar skipped: groups that are left out, with the reason; as of the last look.
+    :ivar skipped: groups that the flow does not follow, with the reason, as of the last look for groups.
     """
 
     flow: FlowConfig
@@ -24,7 +24,7 @@ class SourceGroups:
     _looked_at: float = float("-inf")
 
     def committed(self) -> dict[str, dict[Partition, Committed]]:
-        """Group → its committed offsets. Looks for new groups each `refresh.groups.interval.seconds`."""
+        """Group → its committed offsets. Looks for new groups every `refresh.groups.interval.seconds`."""
         pause_s = self.flow.refresh_groups_s
         if time.monotonic() < self._looked_at + (pause_s or 0):
             return self.source.group_offsets(list(self._groups), stable=False)

@@ -1,4 +1,4 @@
-"""Tells operators in the log which partitions are not copied, and why: not every worker has ZooKeeper or metrics."""
+"""Logs which partitions are not copied, and why, for workers without ZooKeeper and metrics."""
 
 import logging
 import time
@@ -10,13 +10,13 @@ from ha_core.mirror.notes import CopyId
 
 log = logging.getLogger(__name__)
 _PATIENCE_S = 15.0
-"""Takeovers and moved leaders are over by then."""
+"""Seconds for which a partition may stand still before it is logged: takeovers and leader changes take less."""
 _MOST = 20
 
 
 @dataclass
 class StandstillLog:
-    """For one flow."""
+    """Logs the partitions of one flow that are not copied."""
 
     flow: str
     clock: Callable[[], float] = time.monotonic
@@ -24,7 +24,8 @@ class StandstillLog:
     _told: dict[CopyId, str] = field(default_factory=dict)
 
     def look(self, statuses: Mapping[CopyId, CopyStatus]) -> None:
-        """Each reason is told once, at most so many at a look; partitions that go on are counted."""
+        """Log each new reason once, for at most `_MOST` partitions per look, and the number of partitions that are
+        copied again."""
         now = self.clock()
         still = {
             id_: status.reason

@@ -1,4 +1,4 @@
-"""Connections from properties: one error with all faults, librdkafka's settings, logins over TLS with a scripted broker."""
+"""Connections from properties: one error with all faults, librdkafka's settings, logins to a scripted broker by TLS."""
 
 import json
 import ssl
