@@ -1,4 +1,4 @@
-"""A worker does not start with unusable files or clusters: a clear error and an exit code, before it copies anything."""
+"""A worker does not start with unusable files or clusters: it ends with a clear error and an exit code."""
 
 from collections.abc import Sequence
 from pathlib import Path

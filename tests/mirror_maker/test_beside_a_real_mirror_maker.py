@@ -113,7 +113,7 @@ def test_kafkas_formatters_print_our_records_as_we_do(running: FlowProcess, east
 def test_a_real_mirror_maker_copies_our_copies_and_none_of_our_internal_topics(
     running: FlowProcess, east: str, west: str, tmp_path: Path, version: str
 ) -> None:
-    """MirrorMaker 2 copies all topics of our target. Our copies are ordinary topics for it, whose names show their path."""
+    """MirrorMaker 2 copies all topics of our target. Our copies are ordinary topics for it, and names show the path."""
     alias = f"far{version[0]}"
     assert topics(west) >= set(OURS)
     properties = {

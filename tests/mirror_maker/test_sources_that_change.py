@@ -134,8 +134,8 @@ def overtaken(stack: Stack) -> int:
 
 
 def test_copies_have_the_timestamps_that_readers_of_the_source_see(worker: KeptWorker, east: str, west: str) -> None:
-    """`message.timestamp.type` is not carried over (`config.properties.exclude`), because a remote topic with log-append
-    time would show other timestamps."""
+    """`message.timestamp.type` is not carried over (`config.properties.exclude`): a remote topic with log-append time
+    would show other timestamps."""
     create_topic(east, "stamped", 1, **{"message.timestamp.type": "LogAppendTime"})
     produce(east, "stamped", (b"%d" % number for number in range(100)))
     until(lambda: count(west, "east.stamped") > 100, 60, worker.text)

@@ -57,8 +57,8 @@ def test_workers_share_a_flow_and_one_takes_over_where_another_was_killed(stack:
 def test_workers_whose_files_give_the_same_aliases_to_other_clusters_each_write_heartbeats(
     stack: Stack, tmp_path: Path
 ) -> None:
-    """Workers once took two flows with only heartbeats and equal aliases for one flow. One of these two targets then got
-    no heartbeats, so no client could see that it can be reached."""
+    """Workers once took two flows with only heartbeats and equal aliases for one flow. Then one of the targets got no
+    heartbeats, and no client could see that it can be reached."""
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     one = {"near->far.enabled": "true", "topics": "none"}
     files = [
