@@ -202,7 +202,7 @@ def test_a_group_of_gateway_clients_keeps_client_offsets_and_cannot_be_named(env
     commit(environment, "east", group, topic, 12)
     # When it is named as direct, by name or by pattern, then that is refused with the user
     for pattern in (group, f"g-{topic[:-2]}*"):
-        with pytest.raises(RefusedError, match=f"names group {group}, and gateways know users of it: user-{topic}"):
+        with pytest.raises(RefusedError, match=f"names group {group}, but gateways know users of it: user-{topic}"):
             add_direct_groups(environment, [pattern], "a mistake")
     # And its number is the source's, without a finding
     found = synced(environment, topic, at_once())
