@@ -44,7 +44,9 @@ def stored(store: MemoryStore, name: str = "all") -> FlowDeclaration | None:
     return None if found is None else found[0]
 
 
-def test_a_declaration_is_stored_with_its_reason_and_each_change_is_an_operation(store: MemoryStore, file: Path) -> None:
+def test_a_declaration_is_stored_with_its_reason_and_each_change_is_an_operation(
+    store: MemoryStore, file: Path
+) -> None:
     code, first = run("flows", "declare", "all", str(file), *UNPROBED)
     assert (code, first["result"], first["declaration"]["revision"]) == (0, "succeeded", 1)
     assert first["declaration"]["flows"] == ["A->B"]
@@ -58,7 +60,9 @@ def test_a_declaration_is_stored_with_its_reason_and_each_change_is_an_operation
     assert "password" not in shown("flows", "declared", "all")
 
 
-def test_yaml_and_properties_with_the_same_keys_declare_the_same(store: MemoryStore, file: Path, tmp_path: Path) -> None:
+def test_yaml_and_properties_with_the_same_keys_declare_the_same(
+    store: MemoryStore, file: Path, tmp_path: Path
+) -> None:
     yaml = tmp_path / "flows.yaml"
     yaml.write_text(AS_YAML)
     assert run("flows", "declare", "all", str(yaml), *UNPROBED)[0] == 0

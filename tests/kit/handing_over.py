@@ -178,7 +178,7 @@ class Handovers:
             thread.join(30)
 
     def reached(self, job: Copying) -> dict[Partition, int]:
-        """After it has ended: partition of the source → next offset."""
+        """Partition of the source → next offset to copy, after the copy loop has ended."""
         found = {copy.source_key: job.reached(copy.id) for copy in self.copies}
         return {key: one.source for key, one in found.items() if one is not None}
 
@@ -194,7 +194,7 @@ class Handovers:
         wait_until(lambda: all(end >= before[key] + beyond for key, end in self._ends().items()), str(before))
 
     def await_last(self) -> None:
-        """Wait until the last record of each source partition is the last one of its copy. Nothing may write meanwhile."""
+        """Wait until each source partition and its copy have the same last record. Nothing may write meanwhile."""
 
         def level() -> bool:
             pairs = [(self.in_source(number), self.in_target(number)) for number in range(self.partitions)]
@@ -217,9 +217,9 @@ def wait_until(true: Callable[[], bool], why: str) -> None:
 
 
 def numbered(address: str, topic: str, partition: int) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record) of all that a consumer of committed records reads, up to the end as it is now.
+    """(offset, record) of all committed records up to the current end.
 
-    A log that is written all the time has no moment at which a consumer is told of its end.
+    A consumer may never get the event of the end while a producer keeps writing.
     """
     settings = {"bootstrap.servers": address, "group.id": "reads", "enable.auto.commit": False, "log_level": 3}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})

@@ -63,7 +63,7 @@ def _followed(store: Store, revision: int, gateways: tuple[OwnGateway, ...]) -> 
 
 @contextmanager
 def kafkas_own_flow(stack: Stack, topics: str, folder: Path) -> Iterator[None]:
-    """A real MirrorMaker 2 that copies these topics of east to west under the alias `A`, and commits groups' offsets."""
+    """A real MirrorMaker 2 copies these topics from east to west under the alias `A`, and commits groups' offsets."""
     settings = MirrorMakerSettings(
         "MirrorMaker 2",
         {
