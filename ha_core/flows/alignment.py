@@ -2,17 +2,17 @@
 
 MirrorMaker 2 commits the offset of its last copied record each minute, so after a kill the remote topic holds records
 above the commit. Going on at the committed offset duplicates them; guessing a higher offset may skip records. The
-*origin* of a record in the remote topic is the source record that it copies. Three facts carry the proof:
+*original* of a record in the remote topic is the source record that it copies. Three facts carry the proof:
 
 - *Each start of MirrorMaker 2's task begins at the offset above the committed one, and copies every record in order.*
   Commits only grow, so no start begins above the last commit. So the remote topic holds, for each of its records, every
-  source record between the last commit and that record's origin.
-- *From one record of the remote topic to the next the origin rises by one record, or goes back*: to an earlier commit
+  source record between the last commit and that record's original.
+- *From one record of the remote topic to the next the original rises by one record, or goes back*: to an earlier commit
   after a restart, or because a batch was sent again. It leaps ahead only over records that compaction removed from the
   remote topic, and these leave gaps in its offsets.
-- *The origin of the last record is at or above the last commit.*
+- *The original of the last record is at or above the last commit.*
 
-So the walk goes back from the end of the remote topic with a *floor*, the lowest possible origin: at first the
+So the walk goes back from the end of the remote topic with a *floor*, the lowest possible original: at first the
 committed offset, then one source record lower for each offset. A record of the remote topic proves at least the lowest
 equal source record at or above its floor. That holds for equal records, for duplicates and for any number of restarts,
 however far below the window the source has equal records. The highest proved source record is certainly copied.
@@ -123,15 +123,15 @@ def align(committed: int, source: SourceWindow, remote: RemoteWindow) -> Alignme
         return Alignment(committed + 1, False, "the remote topic has no record to compare")
     lookup = _Lookup(source, kept)
     _require_last(committed, source, remote, lookup)
-    origins = list(_origins(committed, remote, lookup))
-    proved = max([committed, *(one for one in origins if one is not None)])
-    missing = _missing(max(committed, _lowest(origins, remote) - 1), proved, source, remote)
+    originals = list(_originals(committed, remote, lookup))
+    proved = max([committed, *(one for one in originals if one is not None)])
+    missing = _missing(max(committed, _lowest(originals, remote) - 1), proved, source, remote)
     if missing is not None:
         count = len(remote.records)
         return Alignment(
             missing, False, f"the source record at offset {missing} is not among the last {count} of the remote topic"
         )
-    return Alignment(proved + 1, *_exactness(proved, source, remote, lookup, len(origins)))
+    return Alignment(proved + 1, *_exactness(proved, source, remote, lookup, len(originals)))
 
 
 def _nothing_above(offset: int, source: SourceWindow) -> bool:
@@ -166,7 +166,7 @@ class _Lookup:
             return self.kept[at]
         return None if self._start else 0
 
-    def lowest_origin(self, floor: int, content: bytes) -> int | None:
+    def lowest_original(self, floor: int, content: bytes) -> int | None:
         """Offset of the lowest equal record from the floor on; None: there is none, or a removed record may have been
         equal."""
         places = self.places(content)
@@ -180,7 +180,7 @@ class _Lookup:
 
 
 def _require_last(committed: int, source: SourceWindow, remote: RemoteWindow, lookup: _Lookup) -> None:
-    """:raises ContradictionError: no source record from `committed` on can be the origin of the last remote record."""
+    """:raises ContradictionError: no source record from `committed` on equals the last remote record."""
     last = remote.records[-1]
     if last.position + 1 < remote.end or not source.ends_log or lookup.removed_between(committed):
         return
@@ -193,29 +193,29 @@ def _require_last(committed: int, source: SourceWindow, remote: RemoteWindow, lo
         )
 
 
-def _origins(committed: int, remote: RemoteWindow, lookup: _Lookup) -> Iterator[int | None]:
-    """Yields the lowest possible origin of each record of the remote topic, from the last record back; None: the record
-    proves nothing. Ends when the floor is below the window of the source."""
+def _originals(committed: int, remote: RemoteWindow, lookup: _Lookup) -> Iterator[int | None]:
+    """Yields the lowest possible original of each remote record, from the last record back; None: the record proves
+    nothing. Ends when the floor is below the window of the source."""
     floor: int | None = committed
     position = remote.end - 1
     for record in reversed(remote.records):
         if floor is None or (floor := lookup.lower(floor, position - record.position)) is None:
             return
-        origin = lookup.lowest_origin(floor, record.content)
-        yield origin
-        floor = lookup.lower(floor if origin is None else origin, 1)
+        original = lookup.lowest_original(floor, record.content)
+        yield original
+        floor = lookup.lower(floor if original is None else original, 1)
         position = record.position - 1
 
 
-def _lowest(origins: Sequence[int | None], remote: RemoteWindow) -> int:
+def _lowest(originals: Sequence[int | None], remote: RemoteWindow) -> int:
     """The source offset from which on each record should be in the remote window; 0: the window has all of them.
 
     Only a batch among those last in flight can be missing, so a window that does not reach down to the committed offset
-    is enough. Then the origin of its first record is the lowest.
+    is enough. Then the original of its first record is the lowest.
     """
-    if remote.begins_log or len(origins) < len(remote.records) or origins[-1] is None:
+    if remote.begins_log or len(originals) < len(remote.records) or originals[-1] is None:
         return 0
-    return origins[-1] if all(one is None or one >= origins[-1] for one in origins) else 0
+    return originals[-1] if all(one is None or one >= originals[-1] for one in originals) else 0
 
 
 def _missing(above: int, proved: int, source: SourceWindow, remote: RemoteWindow) -> int | None:
@@ -240,7 +240,7 @@ def _exactness(
 ) -> tuple[bool, str]:
     """Whether the windows show that the remote topic has nothing above `proved`; if not, why.
 
-    :param judged: number of last records whose origins must be in the window of the source, unless they are above it.
+    :param judged: number of last records whose originals must be in the window of the source, unless they are above it.
     """
     if _nothing_above(proved, source):
         return True, ""

@@ -26,7 +26,7 @@ class Case:
     """A source, and a remote topic that MirrorMaker 2 has written with any number of restarts.
 
     :ivar copied: source offsets in the order in which MirrorMaker 2 appended them, duplicates included.
-    :ivar left: offset in the remote topic → origin, for each record that is still there.
+    :ivar left: offset in the remote topic → original, for each record that is still there.
     :ivar gone: source offsets whose records were removed.
     """
 
@@ -47,7 +47,7 @@ class Case:
     def remote_window(self, last: int | None = None) -> RemoteWindow:
         contents = {one.offset: one.content for one in self.source}
         first = 0 if last is None else max(len(self.copied) - last, 0)
-        records = [RemoteRecord(at, contents[origin]) for at, origin in sorted(self.left.items()) if at >= first]
+        records = [RemoteRecord(at, contents[original]) for at, original in sorted(self.left.items()) if at >= first]
         return RemoteWindow(records, len(self.copied), first == 0, self.compacted)
 
     @property
@@ -99,8 +99,8 @@ def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Cas
 def _remove(draw: st.DrawFn, case: Case) -> None:
     keys = {one.offset: one.key for one in case.source}
     if case.compacted:
-        for at, origin in enumerate(case.copied):
-            superseded = any(keys[later] == keys[origin] for later in case.copied[at + 1 :])
+        for at, original in enumerate(case.copied):
+            superseded = any(keys[later] == keys[original] for later in case.copied[at + 1 :])
             if superseded and draw(st.booleans()):
                 del case.left[at]
         for number, one in enumerate(case.source):
@@ -109,7 +109,7 @@ def _remove(draw: st.DrawFn, case: Case) -> None:
                 case.gone.add(one.offset)
     if draw(st.booleans()):
         kept_from = draw(st.integers(0, len(case.copied)))
-        case.left = {at: origin for at, origin in case.left.items() if at >= kept_from}
+        case.left = {at: original for at, original in case.left.items() if at >= kept_from}
 
 
 def skipped(case: Case, found: Alignment) -> list[int]:
