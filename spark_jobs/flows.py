@@ -1,7 +1,8 @@
-"""MirrorMaker 2's flows on Spark: long-lived tasks, each a worker that shares the flows with the others.
+"""Runs MirrorMaker 2 flows on Spark: each long-lived task is a worker that shares the flows with the others.
 
-The workers know each other by ZooKeeper (`ha_core.mirror_maker`), so the driver assigns nothing: it keeps tasks going,
-and starts them anew with the configuration when its file has changed. A declaration is followed by each worker itself.
+The workers know each other by ZooKeeper (`ha_core.mirror_maker`), so the driver assigns no work. It keeps the tasks
+running, and restarts them with the new configuration when the file has changed. Each worker follows a declaration by
+itself.
 """
 
 import logging
@@ -49,7 +50,7 @@ _CHECK = -1
 
 
 class WorkerTask(NamedTuple):
-    """The single row of a Spark job."""
+    """The only input row of a worker's Spark job."""
 
     slot: int
 
@@ -67,10 +68,10 @@ class FlowRemark(NamedTuple):
 
 
 class WorkerSettings(NamedTuple):
-    """Settings for a worker. They are sent with the task, accounts included, and are in no plan or log.
+    """A worker's settings, accounts included. They are sent with the task, and appear in no plan and no log.
 
     :ivar file: name of the configuration, for `flows status`.
-    :ivar found: None: the worker follows `declared`, and resolves its references on its own host.
+    :ivar found: the file's configuration; None: the worker follows `declared`, and resolves references on its own host.
     """
 
     zookeeper: str
@@ -83,7 +84,7 @@ class WorkerSettings(NamedTuple):
 
 
 def run_workers(settings: WorkerSettings, tasks: Iterator[WorkerTask]) -> Iterator[WorkerEnded]:
-    """The function of the Spark job, on an executor."""
+    """The function that the Spark job runs on an executor."""
     _log_to_stderr()
     for task in tasks:
         store = connect(settings.zookeeper, settings.root, settings.session_timeout_s, create=True)
@@ -93,7 +94,7 @@ def run_workers(settings: WorkerSettings, tasks: Iterator[WorkerTask]) -> Iterat
             this = FlowWorker(id=worker_id, host=socket.gethostname(), pid=os.getpid(), since=now, file=settings.file)
             with SharingWorker(store, this) as membership:
                 Worker(_reading(settings, store), membership, settings.targets).run()
-            yield WorkerEnded(task.slot, "it was told to end")
+            yield WorkerEnded(task.slot, "it was stopped")
         except FlowError as error:
             yield WorkerEnded(task.slot, str(error))
         finally:
@@ -133,7 +134,7 @@ def run(
     like_3_9: bool = False,
     declared: str = "",
 ) -> None:
-    """Runs the flows until SIGTERM or SIGINT.
+    """Run the flows until SIGTERM or SIGINT.
 
     :param file: None: the flows of `declared`, which each worker follows by itself.
     :param targets: only flows into these clusters; empty: all.
@@ -164,13 +165,13 @@ def _require_declared(name: str, zookeeper: str, root: str, session_timeout_s: f
     store = connect(zookeeper, root, session_timeout_s, create=False)
     try:
         if store.read(FlowDeclaration, name) is None:
-            raise InputError(f"There is no {declared_in(name)}. `switchyard flows declared` lists all.")
+            raise InputError(f"There is no {declared_in(name)}. `switchyard flows declared` lists all declarations.")
     finally:
         store.close()
 
 
 class _Tasks:
-    """Keeps a task in each slot."""
+    """Keeps one task running in each slot."""
 
     def __init__(
         self,
@@ -273,17 +274,17 @@ class _Tasks:
         return slots if found is None or not self._limited else min(slots, SHARES * max(len(found.flows), 1))
 
     def _reread(self, file: FlowsFile, trouble: str) -> str:
-        """The reason why the file cannot be used now; "": it can."""
+        """Read the file again. Returns why it cannot be used now; "": it can."""
         try:
             found = file.read()
             if found is not self._settings.found:
                 chosen_flows(found, self._settings.targets)
         except FlowError as error:
             if str(error) != trouble:
-                log.warning("flows go on as they are: %s", error)
+                log.warning("flows keep running as before: %s", error)
             return str(error)
         if found is not self._settings.found:
-            log.info("the configuration has changed: the workers begin anew")
+            log.info("the configuration has changed: the workers are restarted")
             self._settings = self._settings._replace(found=found)
         return ""
 

@@ -1,8 +1,8 @@
-"""Flows from the keys of a file: precedence, defaults and checks that need no cluster.
+"""Reads flows from the keys of a file: precedence, defaults and checks that need no cluster.
 
-`A->B.key` wins over `key`; what neither sets has Kafka's default. Keys of a cluster (`A.ssl.…`) are for the connection
-to it, and win over the same key without an alias. A file with an error gives no flow at all; all its errors are told at
-once.
+`A->B.key` wins over `key`; a key that neither form sets has Kafka's default. Keys of a cluster (`A.ssl.…`) configure
+connections to it, and win over the same key without an alias. A file with an error gives no flow at all; one exception
+lists all its errors.
 """
 
 import re
@@ -46,7 +46,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """:ivar client: keys of Kafka clients for it (`bootstrap.servers`, `security.protocol`, …), unchecked."""
+    """:ivar client: keys of Kafka clients of this cluster (`bootstrap.servers`, `security.protocol`, …), unchecked."""
 
     alias: str
     client: Settings = field(repr=False)
@@ -100,17 +100,18 @@ class FlowConfig:
 
     @property
     def syncs_topic(self) -> str:
-        """Topic of the offset syncs: in the source it is named after the target, and the other way round (KIP-716)."""
+        """Topic of the offset syncs. In the source it is named after the target; in the target, after the source
+        (KIP-716)."""
         return self.policy.offset_syncs_topic(self.target if self.syncs_in == "source" else self.source)
 
 
 @dataclass(frozen=True)
 class Configuration:
     """
-    :ivar name: of the file.
-    :ivar flows: the enabled ones.
-    :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out
-        how a cluster can be reached.
+    :ivar name: the file's name.
+    :ivar flows: enabled flows.
+    :ivar heartbeats_only: disabled flows that still emit heartbeats, as in MirrorMaker 2: they show clients which
+        clusters can be reached.
     """
 
     name: str
@@ -121,7 +122,7 @@ class Configuration:
 
 
 class ConfigurationError(FlowError):
-    """:ivar remarks: all errors of the file."""
+    """:ivar remarks: all errors in the file."""
 
     def __init__(self, name: str, remarks: tuple[Remark, ...]) -> None:
         self.remarks = remarks
@@ -137,11 +138,12 @@ def configuration(
     policies: Mapping[str, type[ReplicationPolicy]] | None = None,
     like_3_9: bool = False,
 ) -> Configuration:
-    """The flows of a file, all references resolved.
+    """Read the flows of a file.
 
-    :param name: of the file, for errors.
-    :param policies: an operator's own policies, by their names.
-    :param like_3_9: use Kafka 3.9's defaults where they differ.
+    :param properties: keys of the file, with all references resolved.
+    :param name: the file's name, for errors.
+    :param policies: `replication.policy.class` → an operator's own policy.
+    :param like_3_9: use Kafka 3.9's defaults where they differ from 4.3's.
     :raises ConfigurationError: the file has errors.
     """
     return _File(properties, name, policies or {}, like_3_9).read()
@@ -200,12 +202,12 @@ class _File:
         )
 
     def get(self, key: str, prefix: str = "") -> Property | None:
-        """The key with this prefix, under its present name or the earlier one; None: the file does not have it."""
+        """The key with this prefix, under its current name or its earlier one; None: the file does not have it."""
         names = (key, *(old for old, new in RENAMED.items() if new == key))
         return next((self._properties[prefix + name] for name in names if prefix + name in self._properties), None)
 
     def default(self, key: FlowKey) -> Property:
-        """Its default, which stands in no line."""
+        """The key's default, as a property without a line."""
         value = key.default
         if key.default_here is not None:
             value = key.default_here
@@ -257,7 +259,7 @@ class _Flow:
         self._prefix = f"{source}->{target}."
 
     def get(self, name: str) -> Property:
-        """The key of this flow, of all flows, or its default."""
+        """The key of this flow, else that of all flows, else the default."""
         for prefix in (self._prefix, *(("",) if name != "enabled" else ())):
             found = self._file.get(name, prefix)
             if found is not None:
@@ -272,7 +274,7 @@ class _Flow:
         return bool(value)
 
     def read(self) -> FlowConfig | None:
-        """None: it has errors, which the file has noted."""
+        """The flow; None: it has errors, which are in the file's remarks."""
         self._refuse()
         policy = self._policy()
         emits_syncs, checkpoints_s = self.flag("emit.offset-syncs.enabled"), self._interval("emit.checkpoints")
@@ -380,7 +382,7 @@ class _Flow:
         for key in (name, f"{name}.exclude"):
             found = self.get(key)
             if not found.value and key == name and found.line:
-                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank, which matches nothing")
+                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank and matches nothing")
             lists.append(self._patterns(key))
         return NameFilter(*lists)
 
@@ -394,7 +396,7 @@ class _Flow:
 
     def _interval(self, name: str) -> int | None:
         seconds = self._number(f"{name}.interval.seconds", least=0)
-        # MirrorMaker 2 disables work whose interval is negative, and a 0 would never wait.
+        # MirrorMaker 2 disables a task whose interval is negative; with 0 it would never pause.
         return max(seconds, 1) if self.flag(f"{name}.enabled") else None
 
     def _number(self, name: str, least: int) -> int:
@@ -417,7 +419,7 @@ class _Flow:
         return found.value
 
     def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:
-        """The value of a key of the consumer of the source, with the flow's first."""
+        """The value of a key of the source's consumer; a key of this flow wins."""
         for prefix in (
             *(f"{self._prefix}source.consumer.", f"{self._prefix}consumer.", f"{self.source}.consumer."),
             *("source.consumer.", "consumer."),

@@ -1,6 +1,6 @@
-"""Filters of topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters apply them.
+"""Filters topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters do.
 
-A list is comma-separated; each part is a name or a regular expression that has to match the whole name. Excludes win
+A list is separated by commas. Each part is a name, or a regular expression that must match a whole name. Excludes win
 over includes. A blank list matches nothing.
 """
 
@@ -17,7 +17,7 @@ _SEPARATOR = re.compile(r"\s*,\s*")
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts of a comma-separated list; blank ones are left out."""
+    """Parts of a comma-separated list, without blank ones."""
     return tuple(part for part in _SEPARATOR.split(text.strip()) if part)
 
 
@@ -47,8 +47,8 @@ class Patterns:
 
     @classmethod
     def of(cls, key: str, texts: Iterable[str]) -> "Patterns":
-        """:param key: of the configuration, for the error.
-        :raises FlowError: a part is no regular expression that Python knows."""
+        """:param key: key of the configuration, for errors.
+        :raises FlowError: Python cannot use a part as a regular expression."""
         kept = tuple(texts)
         for text in kept:
             if reason := _no_pattern(text):

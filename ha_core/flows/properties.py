@@ -1,8 +1,8 @@
 """Reads a `.properties` file, and resolves the references in its values (KIP-297, KIP-421).
 
-References are `${provider:path:key}` or `${provider:key}`, for the providers that `config.providers` names by their
-Java classes: environment variables, files of properties, and folders with a file for each key. They are resolved once,
-when the file is read; a value that comes from one is not resolved again.
+A reference is `${provider:path:key}` or `${provider:key}`. `config.providers` names the providers and their Java
+classes: environment variables, properties files, and folders with one file per key. References are resolved once, when
+the file is read; references in a resolved value are not.
 """
 
 import re
@@ -16,9 +16,9 @@ from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import parts
 
 MAX_BYTES = 1 << 20
-"""Largest file, and largest file that a reference reads."""
+"""Maximum size of the file, and of each file that a reference reads."""
 PROVIDERS = "config.providers"
-"""Key with the names of the providers; no other key can have a reference by them."""
+"""Key that names the providers. References in it, and in keys that begin with it, are not resolved."""
 REFERENCE = re.compile(r"\$\{([^}]*?):(?:([^}]*?):)?([^}]*?)\}")
 """Groups: provider, path, key."""
 _SHOWN = 100
@@ -39,7 +39,7 @@ class Property:
 
 
 def parse(text: str, name: str) -> dict[str, Property]:
-    """Properties of a file, in its order.
+    """Properties of a file, in the file's order.
 
     :param name: of the file, for errors.
     :raises FlowError: a key stands twice (Java takes the last one silently, which hides mistakes), or a character is
@@ -68,14 +68,14 @@ def parse(text: str, name: str) -> dict[str, Property]:
 
 def read(path: Path) -> dict[str, Property]:
     """:raises FlowError: the file cannot be read."""
-    # Java reads properties as ISO 8859-1; other characters stand there as \\uXXXX.
+    # Java reads properties as ISO 8859-1; other characters are written as \\uXXXX.
     return parse(_text(path, "iso-8859-1"), str(path))
 
 
 def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[str, str]) -> dict[str, Property]:
-    """All properties with their references resolved.
+    """Resolve the references in all properties.
 
-    :param environment: variables for the provider of environment variables.
+    :param environment: environment variables, for `EnvVarConfigProvider`.
     :raises FlowError: a provider or a reference cannot be used. The text never shows a resolved value.
     """
     providers = dict(_providers(properties, name, environment))
@@ -84,12 +84,10 @@ def resolve(properties: Mapping[str, Property], name: str, environment: Mapping[
         def replace(match: re.Match[str]) -> str:
             provider, path, wanted = match.groups()
             if provider not in providers:
-                return match.group()  # as Kafka does: a text that only looks like a reference stays
+                return match.group()  # Kafka, too, keeps text that only looks like a reference
             value = providers[provider](path or "", wanted)
             if value is None:
-                raise FlowError(
-                    f"{name}, line {found.line}: {key} refers to {match.group()}, and there is no such value"
-                )
+                raise FlowError(f"{name}, line {found.line}: {key} refers to {match.group()}, which has no value here")
             return value
 
         value = REFERENCE.sub(replace, found.value)
@@ -110,11 +108,11 @@ def _providers(
         key = f"{PROVIDERS}.{provider}.class"
         java = properties.get(key)
         if java is None:
-            raise FlowError(f"{name}: {PROVIDERS} names {provider!r}, and {key} is not set")
+            raise FlowError(f"{name}: {PROVIDERS} names {provider!r}, but {key} is not set")
         build = _BY_CLASS.get(java.value.removeprefix(_CLASSES))
         if build is None:
             known = ", ".join(_CLASSES + one for one in _BY_CLASS)
-            raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; there are {known}")
+            raise FlowError(f"{name}, line {java.line}: {key}={java.value} is not known here; known are {known}")
         param = f"{PROVIDERS}.{provider}.param."
         yield provider, build({one.removeprefix(param): found.value for one, found in properties.items()}, environment)
 
@@ -164,7 +162,7 @@ def _allowed(path: str, parameters: Mapping[str, str]) -> Path:
     found = _resolved(path)
     allowed = [_resolved(part) for part in parts(parameters.get("allowed.paths", ""))]
     if allowed and not any(found.is_relative_to(one) for one in allowed):
-        raise FlowError(f"{found} is not in allowed.paths of its provider: {', '.join(map(str, allowed))}")
+        raise FlowError(f"{found} is not in the provider's allowed.paths: {', '.join(map(str, allowed))}")
     return found
 
 
@@ -188,4 +186,4 @@ def _text(path: Path, encoding: str) -> str:
     try:
         return data.decode(encoding)
     except UnicodeDecodeError as error:
-        raise FlowError(f"{path} is no text in {encoding}: {error}") from None
+        raise FlowError(f"{path} is not text in {encoding}: {error}") from None

@@ -1,4 +1,4 @@
-"""Remarks about the keys of a file: those that have no effect, are misspelt, or name an unknown cluster."""
+"""Remarks about keys of a file that have no effect, are misspelt, or name an unknown cluster."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -25,9 +25,9 @@ _SHOWN = 200
 
 
 class Remark(NamedTuple):
-    """Something in the file that an operator should know.
+    """A fact about the file for its operator.
 
-    :ivar line: of the file; 0: none in particular.
+    :ivar line: line of the file; 0: the remark is about no single line.
     """
 
     line: int
@@ -45,9 +45,9 @@ def short(text: str) -> str:
 
 
 def remarks(properties: Mapping[str, Property], aliases: Sequence[str]) -> Iterator[Remark]:
-    """Remarks about the keys of a file, apart from their values.
+    """Remarks about the keys of a file, not about their values.
 
-    :param aliases: of the clusters that the file names.
+    :param aliases: aliases of the clusters that the file lists.
     """
     listed = properties.get(PROVIDERS)
     providers = frozenset(parts(listed.value)) if listed else frozenset[str]()
@@ -79,7 +79,7 @@ def _about(key: str, found: Property, aliases: Sequence[str]) -> Iterator[Remark
         return
     rest = key.removeprefix(f"{alias}.")
     if rest in FLOW_KEYS or rest in RENAMED:
-        yield Remark(found.line, f"{key} has no effect, as in MirrorMaker 2: write it for a flow, {alias}->….{rest}")
+        yield Remark(found.line, f"{key} has no effect, as in MirrorMaker 2: set it for a flow, {alias}->….{rest}")
     else:
         yield from _about_client_key(key, rest, found)
 

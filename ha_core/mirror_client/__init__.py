@@ -1,4 +1,4 @@
-"""A client of MirrorMaker 2's internal topics, like Kafka's `MirrorClient` and `RemoteClusterUtils` (KIP-382).
+"""A client for MirrorMaker 2's internal topics, like Kafka's `MirrorClient` and `RemoteClusterUtils` (KIP-382).
 
 Example::
 

@@ -42,12 +42,13 @@ class FollowedTopic(Generic[Followed]):
     def read(self) -> dict[bytes, Followed]:
         """Read up to the topic's present end.
 
-        :raises MirrorClientError: it cannot be read, or its end is not reached in time; the next call goes on there.
+        :raises MirrorClientError: the topic cannot be read, or its end is not reached in time. The next call goes on
+            where this one stopped.
         """
         deadline = time.monotonic() + _TIMEOUT_S
         try:
             _, end = self._consumer.get_watermark_offsets(TopicPartition(self._topic, 0), timeout=_TIMEOUT_S)
-            if end < self._at:  # it was deleted and created again
+            if end < self._at:  # the topic was deleted and created again
                 self._from_start()
             while self._at < end:
                 if time.monotonic() > deadline:
@@ -71,7 +72,7 @@ class FollowedTopic(Generic[Followed]):
             return
         if (error := message.error()) is not None:
             if error.code() == KafkaError._PARTITION_EOF:
-                self._at = max(self._at, int(message.offset() or 0))  # above it are markers at most
+                self._at = max(self._at, int(message.offset() or 0))  # only markers can be above it
             elif stops_reading(error):
                 raise MirrorClientError(f"topic {self._topic} cannot be read: {error.str()}")
             return

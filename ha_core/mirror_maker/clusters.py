@@ -1,4 +1,4 @@
-"""The way to the clusters of a flows' file: Java clients' keys for the admin's raw requests and for librdkafka."""
+"""Connects to the clusters of a flows' file, by Java clients' keys, for the admin's raw requests and for librdkafka."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, Self
@@ -15,8 +15,8 @@ from ha_core.kafka.connection import CLIENT_ID
 
 class FlowCluster(NamedTuple):
     """
-    :ivar name: its alias.
-    :ivar security: the file that has its keys.
+    :ivar name: the cluster's alias.
+    :ivar security: the file that has the cluster's keys.
     """
 
     name: str
@@ -25,7 +25,7 @@ class FlowCluster(NamedTuple):
 
 
 class FlowClusters:
-    """Connections to clusters by their aliases. Holds no connection, and no file on disk; need not be closed.
+    """Makes connections to clusters by their aliases. Holds no open connection and no file, so it need not be closed.
 
     Key stores are read once, here; `renewed` finds those that were replaced. Secrets are in no text of it.
     """
@@ -34,10 +34,10 @@ class FlowClusters:
     """Keys without effect, and security keys of single clients (`consumer.ssl.…`) that differ from the plain ones."""
 
     def __init__(self, clusters: Iterable[ClusterConfig], name: str = "mm2.properties") -> None:
-        """Connects nowhere.
+        """Read the keys and key stores of all clusters. Nothing connects.
 
-        :param name: of the file, for errors.
-        :raises ConfigurationError: all keys of all clusters that cannot be used, each with its way out.
+        :param name: the file's name, for errors.
+        :raises ConfigurationError: lists all keys of all clusters that cannot be used, each with its way out.
         """
         self._name, self._configs = name, tuple(clusters)
         self._digests = store_digests(self._properties())  # before the stores are read: none is replaced unseen
@@ -64,10 +64,10 @@ class FlowClusters:
         return {each.alias: each.client for each in self._configs}
 
     def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
-        """A new admin, which the caller closes. Its errors name the alias as it is.
+        """A new admin, which the caller closes. Its errors name the cluster by its alias.
 
-        :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's own default.
-        :raises KeyError: no such alias.
+        :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's default.
+        :raises KeyError: there is no such alias.
         """
         connection = self._connections[alias]
         if timeout_s is None:
@@ -77,9 +77,10 @@ class FlowClusters:
         return Admin(cluster, connection.profile, timeout_s, connection.client_id or CLIENT_ID)
 
     def librdkafka(self, alias: str) -> LibrdkafkaSettings:
-        """Settings for producers and consumers of confluent-kafka, a new dict at each call. Its repr hides secrets.
+        """Settings for producers and consumers of confluent-kafka; each call makes a new dict. Its repr hides secrets.
 
-        Values are texts and numbers, and for OAUTHBEARER a callback that reads the token's file.
-        :raises KeyError: no such alias.
+        Values are strings and numbers, and for OAUTHBEARER a callback that reads the token's file.
+
+        :raises KeyError: there is no such alias.
         """
         return self._connections[alias].librdkafka()

@@ -1,4 +1,4 @@
-"""Writes heartbeats and offset syncs, the signs by which MirrorMaker 2's tools see a flow."""
+"""Writes heartbeats and offset syncs, by which MirrorMaker 2's tools see a flow."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -23,7 +23,7 @@ Coverage = Callable[[], Mapping[CopyId, CopyCoverage]]
 
 @dataclass
 class Heartbeats:
-    """:ivar leads: True if this worker writes the flow's heartbeats."""
+    """:ivar leads: whether this worker writes the flow's heartbeats."""
 
     flow: FlowConfig
     producer: InternalProducer

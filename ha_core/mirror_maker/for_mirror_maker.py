@@ -1,4 +1,4 @@
-"""Tells a real MirrorMaker 2 how far a flow has copied, so that it can go on in Switchyard's place at any time."""
+"""Writes for a real MirrorMaker 2 how far a flow has copied, so that it can replace Switchyard at any time."""
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
@@ -35,9 +35,9 @@ class OffsetsForMirrorMaker:
     _there: bool = False
 
     def write(self) -> None:
-        """Those that have changed.
+        """Write the offsets that have changed since the last write.
 
-        :raises HandoverError: the target does not take them, or MirrorMaker 2 is at work and writes its own.
+        :raises HandoverError: the target does not acknowledge them, or MirrorMaker 2 runs and writes its own.
         """
         self._write({key: offset for key, offset in self.reached().items() if self._written.get(key) != offset})
 

@@ -1,4 +1,4 @@
-"""Checkpoints of groups, and their offsets committed in the target."""
+"""Writes checkpoints of groups, and commits groups' offsets in the target."""
 
 import logging
 import threading
@@ -44,7 +44,7 @@ _STARTS_S = 5.0
 
 
 class PresentCheckpoint(NamedTuple):
-    """A checkpoint of a partition of the source."""
+    """A checkpoint for a group's current offset, with its partition in the source."""
 
     source: Partition
     checkpoint: Checkpoint
@@ -54,13 +54,13 @@ class PresentCheckpoint(NamedTuple):
 @dataclass
 class GroupOffsets:
     """
-    :ivar copies: copies of this worker, by partition of the source.
-    :ivar held: the partitions whose groups are this worker's.
-    :ivar written: the topic of checkpoints. Without it, a group would seem to go back after each restart (KAFKA-15905),
-        and a checkpoint of a worker that had stood still would stay the last one.
-    :ivar skipped: groups without a checkpoint, or partitions of them, with the reason; as of the last round.
-    :ivar not_committed: likewise for commits.
-    :ivar precise: number of offsets by precision, as of the last round.
+    :ivar copies: partition of the source → this worker's copy of it.
+    :ivar held: the partitions for which this worker writes checkpoints and commits.
+    :ivar written: the checkpoints topic. If the worker did not read it, a group would seem to go back after each
+        restart (KAFKA-15905), and an old checkpoint that a hanging worker wrote late would remain the last one.
+    :ivar skipped: groups, or partitions of groups, without a checkpoint in the last round, with the reason.
+    :ivar not_committed: groups, or partitions of groups, without a commit in the last round, with the reason.
+    :ivar precise: precision → number of offsets in the last round.
     """
 
     flow: FlowConfig
@@ -75,17 +75,18 @@ class GroupOffsets:
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
     latency_ms: dict[tuple[str, str, int], Sampled] = field(default_factory=dict)
-    """Time from reading a group's offset to the acknowledgement of its checkpoint."""
+    """(group, remote topic, partition) → time from reading the group's offset to the acknowledgement of its
+    checkpoint, in milliseconds."""
     _round: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._groups = SourceGroups(self.flow, self.source)
 
     def emit(self) -> None:
-        """Write a checkpoint for each group that advanced, or that is to go back in the target.
+        """Write a checkpoint for each group that advanced, or that has to go back in the target.
 
-        Where a group goes back, its offset is committed first: the topic of checkpoints shows that it went back, and a
-        worker that dies between the two finds it there still.
+        If a group goes back, its offset is committed before its checkpoint is written. A worker that dies in between
+        still finds the group's earlier checkpoint, and so commits again.
         """
         with self._round:
             began = time.monotonic()
@@ -107,12 +108,12 @@ class GroupOffsets:
                 )
 
     def commit(self) -> None:
-        """Commit the groups' present offsets in the target, for groups without members there. None goes back."""
+        """Commit the groups' current offsets in the target, for groups without members there. No group goes back."""
         with self._round:
             self._commit(self._positions(), go_back=False)
 
     def _commit(self, found: Iterable[PresentCheckpoint], go_back: bool) -> list[SkippedGroup]:
-        """The groups that the target has refused."""
+        """Commit these checkpoints. Returns the groups that the target has refused."""
         by_group: dict[str, dict[TargetPartition, PresentCheckpoint]] = {}
         for one in found:
             key = one.checkpoint.topic, one.checkpoint.partition
@@ -143,12 +144,12 @@ class GroupOffsets:
 
     def _require_ours(self, partitions: Iterable[Partition]) -> None:
         if not all(map(self.held.has, partitions)):
-            raise NotReadyError(self.flow.target, "another worker has the group's partitions by now.")
+            raise NotReadyError(self.flow.target, "another worker owns the group's partitions by now.")
 
     def _positions(self, patience_s: float = 0.0) -> list[PresentCheckpoint]:
-        """The present offsets of all groups that can be translated; `skipped` has the others.
+        """Translate the current offsets of all groups. Offsets that cannot be translated go to `skipped`.
 
-        :param patience_s: how long to wait for copies of what groups have read.
+        :param patience_s: seconds to wait until records that groups have read are copied.
         """
         committed = self._groups.committed()
         copies = {key: copy for key, copy in self.copies().items() if self.held.has(key)}
@@ -199,7 +200,7 @@ class GroupOffsets:
             time.sleep(_LOOK_S)
             for copy, offsets in late.items():
                 for offset in offsets:
-                    del found[copy.id, offset]  # a copy that has left this worker meanwhile has none any more
+                    del found[copy.id, offset]  # if the copy has left this worker meanwhile, no translation is used
             found |= self.maps.translate(late)
         return found
 
@@ -215,7 +216,7 @@ class GroupOffsets:
         listed = self.target.list_groups()
         return {
             group: TargetGroup(
-                # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
+                # The old API describes groups of the newer protocol (KIP-848) as dead, but lists their real state.
                 listed.get(group) or states[group].state if states[group].state == _DEAD else states[group].state,
                 {key: offset if offset >= 0 else None for key, (offset, _) in its.items()},
             )

@@ -1,4 +1,4 @@
-"""One flow in this process: its copier, and its duties."""
+"""Runs one flow in this process: its copier and its duties."""
 
 import logging
 import threading
@@ -46,7 +46,7 @@ from ha_core.store.errors import StoreError
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
-"""Pause between looks at this worker's shares, where the file has topics looked at only once."""
+"""Seconds between looks at this worker's shares, if the file disables `refresh.topics`."""
 _SYNCS_S = 1.0
 _CLAIMS_S = 1.0
 _GUARDS_S = 10.0
@@ -58,7 +58,7 @@ NOTHING = RemotePlan({}, {}, (), ())
 
 @dataclass
 class FlowParts:
-    """The parts of a flow that has started."""
+    """Everything that belongs to a started flow."""
 
     copier: Copier
     topics: RemoteTopics
@@ -73,9 +73,9 @@ class FlowParts:
 
 
 class RunningFlow:
-    """Starts by itself, and as often as a cluster is away: flows do not wait for one another.
+    """Starts in its own thread, and retries while a cluster is unreachable, so flows do not wait for one another.
 
-    :ivar trouble: why it has not started; "": it has.
+    :ivar trouble: why the flow has not started; "": it has started.
     """
 
     def __init__(
@@ -88,9 +88,9 @@ class RunningFlow:
         guards: bool = False,
     ) -> None:
         """
-        :param owners: shared by all flows of this process.
+        :param owners: which flow writes each remote topic; shared by all flows of this process.
         :param earlier: flows into the same target that come before this one in the file.
-        :param guards: brokers of the target refuse other writers of its remote topics, too.
+        :param guards: whether brokers of the target also refuse other writers of the flow's remote topics.
         """
         self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
         self._owners, self._earlier = owners, earlier
@@ -104,7 +104,8 @@ class RunningFlow:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns after its threads have ended. Records in flight are acknowledged, or are copied again later."""
+        """Stop the flow; returns after its threads have ended. Records in flight are acknowledged, or another copier
+        copies them later."""
         self._ending.set()
         self._thread.join()
         if self.parts is not None:
@@ -147,7 +148,7 @@ class RunningFlow:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _tried(self) -> str:
-        """Why it cannot start now; "": it has started."""
+        """Try to start. Returns why the flow cannot start now; "": it has started."""
         try:
             self._open()
         except EXPECTED as error:
@@ -182,7 +183,7 @@ class RunningFlow:
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
-        self._opened.callback(copier.stop)  # also where a later part cannot be opened, and the flow starts again
+        self._opened.callback(copier.stop)  # runs also if a later part cannot be opened and the start is repeated
         topics = RemoteTopics(flow, source, target, self.leads, claims.claim, self._other_writers().of)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
@@ -206,12 +207,12 @@ class RunningFlow:
             duty.start(flow.name)
 
     def _other_writers(self) -> OtherWriters:
-        self._opened.callback(self._owners.take, self.flow, ())  # frees all
+        self._opened.callback(self._owners.take, self.flow, ())  # frees all remote topics of the flow
         sources = {flow.source: self._admin(flow.source) for flow in self._earlier}
         return OtherWriters(self.flow, self._owners, self._earlier, lambda alias: sources[alias].list_topics())
 
     def leads(self) -> bool:
-        """Whether this worker does the work that the flow needs once."""
+        """Whether this worker does the tasks that the flow needs once."""
         return FIRST_SHARE in self._membership.shares(self.key)
 
     def _duties(
@@ -325,7 +326,7 @@ class RunningFlow:
     def _shares_now(self) -> frozenset[int]:
         try:
             return self._membership.shares_now(self.key)
-        except StoreError:  # while ZooKeeper is away, each worker goes on with its shares
+        except StoreError:  # while ZooKeeper is unreachable, each worker keeps its shares
             return self._membership.shares(self.key)
 
     def _admin(self, alias: str) -> Admin:

@@ -1,4 +1,4 @@
-"""The groups of a source that a flow follows, and their committed offsets."""
+"""Finds the groups of a source that a flow follows, and reads their committed offsets."""
 
 import time
 from collections.abc import Collection, Iterable
@@ -15,7 +15,7 @@ from ha_core.plan.facts.clusters import Partition
 @dataclass
 class SourceGroups:
     """
-    :ivar skipped: groups that are left out, with the reason; as of the last look.
+    :ivar skipped: groups that the flow does not follow, with the reason, as of the last look for groups.
     """
 
     flow: FlowConfig

@@ -1,4 +1,4 @@
-"""A worker: all flows of a configuration in this process, until it is stopped. It follows changes of its file."""
+"""Runs all flows of a configuration in this process until it is stopped, and follows changes of the configuration."""
 
 import logging
 import threading
@@ -23,15 +23,15 @@ _Start = Callable[[FlowConfig, FlowClusters, FlowMembership], Running]
 
 
 class StrangerError(FlowError):
-    """Another process copies a flow of this worker, and they do not know each other."""
+    """Another process, which this worker does not know, copies one of its flows."""
 
 
 @dataclass
 class Worker:
     """
-    :ivar read: the configuration as it is now, the same object until it changes; raises FlowError.
-    :ivar targets: only flows into these clusters (`--clusters`); empty: all.
-    :ivar guards: brokers refuse other writers of remote topics (`--guard-remote-topics`).
+    :ivar read: reads the current configuration; returns the same object until it changes; raises FlowError.
+    :ivar targets: run only flows into these clusters (`--clusters`); empty: all.
+    :ivar guards: whether brokers also refuse other writers of remote topics (`--guard-remote-topics`).
     """
 
     read: Callable[[], Configuration]
@@ -46,12 +46,13 @@ class Worker:
     _trouble: str = ""
 
     def stop(self) -> None:
-        """From any thread, or a signal."""
+        """Make `run` return; from any thread or signal handler."""
         self._ending.set()
 
     def run(self) -> None:
-        """
-        :raises FlowError: the configuration cannot be used, at the start.
+        """Run the flows until `stop`.
+
+        :raises FlowError: the configuration cannot be used at the start, or a copy loop has ended with an error.
         :raises StrangerError: another process copies a flow.
         """
         self._apply(self.read())
@@ -72,7 +73,7 @@ class Worker:
         return [state_of(running) for running in self.flows()]
 
     def flows(self) -> list[RunningFlow]:
-        """Flows that copy, by name. From any thread."""
+        """Flows that copy, sorted by name; from any thread."""
         return [running for _, running in sorted(self.running.items()) if isinstance(running, RunningFlow)]
 
     def _apply(self, found: Configuration) -> None:
@@ -123,7 +124,7 @@ class Worker:
             self._trouble = ""
         except FlowError as error:
             if str(error) != self._trouble:
-                log.warning("flows go on as they are: %s", error)
+                log.warning("flows keep running as before: %s", error)
             self._trouble = str(error)
 
     def _tell(self) -> None:
@@ -140,8 +141,8 @@ class Worker:
                 if taken := running.parts.copier.taken_by_strangers():
                     raise StrangerError(
                         f"{running.flow.name}: another process copies {taken[0].topic}-{taken[0].partition} and "
-                        f"{len(taken) - 1} more partitions. Stop one of the two, or give both --zookeeper, so that "
-                        "they share the flow."
+                        f"{len(taken) - 1} more partitions. Stop one of the two processes, or give both --zookeeper, "
+                        "so that they share the flow."
                     )
 
     def _stop(self, names: Collection[str]) -> None:

@@ -45,7 +45,9 @@ def stored(store: MemoryStore, name: str = "all") -> FlowDeclaration | None:
     return None if found is None else found[0]
 
 
-def test_a_declaration_is_kept_with_its_reason_and_each_change_is_an_operation(store: MemoryStore, file: Path) -> None:
+def test_a_declaration_is_stored_with_its_reason_and_each_change_is_an_operation(
+    store: MemoryStore, file: Path
+) -> None:
     code, first = run("flows", "declare", "all", str(file), *UNPROBED)
     assert (code, first["result"], first["declaration"]["revision"]) == (0, "succeeded", 1)
     assert first["declaration"]["flows"] == ["A->B"]
@@ -59,7 +61,9 @@ def test_a_declaration_is_kept_with_its_reason_and_each_change_is_an_operation(s
     assert "password" not in shown("flows", "declared", "all")
 
 
-def test_yaml_declares_what_properties_declare(store: MemoryStore, file: Path, tmp_path: Path) -> None:
+def test_yaml_and_properties_with_the_same_keys_declare_the_same(
+    store: MemoryStore, file: Path, tmp_path: Path
+) -> None:
     yaml = tmp_path / "flows.yaml"
     yaml.write_text(AS_YAML)
     assert run("flows", "declare", "all", str(yaml), *UNPROBED)[0] == 0
@@ -74,7 +78,7 @@ def test_a_dry_run_stores_nothing(store: MemoryStore, file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "named"),
     [
-        ("all/..", FLOWS, "no name of a declaration"),
+        ("all/..", FLOWS, "cannot name a declaration"),
         ("all", FLOWS + "A.ssl.key.password = s3cret\n", "A.ssl.key.password"),
         ("all", FLOWS + "A->B.transforms = x\n", "transforms"),
         ("all", "clusters = A\n", "A.bootstrap.servers"),
@@ -92,11 +96,11 @@ def test_a_declaration_that_no_worker_could_run_is_refused(
     assert stored(store) is None
 
 
-def test_one_flow_is_declared_once(store: MemoryStore, file: Path) -> None:
+def test_a_flow_may_be_in_only_one_declaration(store: MemoryStore, file: Path) -> None:
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
     code, refused = run("flows", "declare", "again", str(file), *UNPROBED)
     assert code == BAD_INPUT
-    assert "A->B is declared by all already" in refused["error"]
+    assert "all already declares A->B" in refused["error"]
 
 
 def test_clusters_that_do_not_answer_are_a_remark(store: MemoryStore, file: Path) -> None:
@@ -106,7 +110,7 @@ def test_clusters_that_do_not_answer_are_a_remark(store: MemoryStore, file: Path
     assert len(done["declaration"]["remarks"]) == 2
 
 
-def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
+def test_a_worker_follows_its_declaration_through_a_withdrawal_and_a_new_declaration(
     store: MemoryStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followed: Any = DeclaredFlows(store, "all")
@@ -115,7 +119,7 @@ def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
     provider = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"
     file.write_text(FLOWS + provider + "topics = ${env:FLOW_TOPICS}\n")
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
-    with pytest.raises(FlowError, match="there is no such value"):
+    with pytest.raises(FlowError, match="has no value here"):
         followed.read()
     monkeypatch.setenv("FLOW_TOPICS", "orders")
     first = followed.read()
@@ -134,16 +138,16 @@ def test_a_withdrawal_names_the_declarations_that_exist(store: MemoryStore, file
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
     code, refused = run("flows", "withdraw", "others", "--reason", "a test")
     assert code == BAD_INPUT
-    assert "there are: all" in refused["error"]
+    assert "Existing declarations: all" in refused["error"]
 
 
-def test_a_move_of_a_group_whose_process_died_ends_as_failed_and_says_to_run_it_again(store: MemoryStore) -> None:
+def test_a_group_move_whose_process_died_ends_as_failed_and_says_to_run_it_again(store: MemoryStore) -> None:
     with Environment(store=store.client(), by="a dead process", session_timeout_s=0.5) as dead:
         operation = begin_single(dead, "move-group", "a test", ["group:billing"]).operation.id
         code, ended = run("resume", operation)
         assert code != 0
         assert ended["result"] == "failed"
-        assert "may be committed in the target, in part. Run it again" in ended["error"]
+        assert "some offsets may be committed in the target. Run it again" in ended["error"]
         assert not dead.store.locks()
 
 

@@ -1,4 +1,4 @@
-"""`flows check` on files of MirrorMaker 2, and the claims of flows."""
+"""`flows check` with MirrorMaker 2 files, and the claims of flows."""
 
 from contextlib import closing
 from pathlib import Path
@@ -51,7 +51,7 @@ FLOW = FlowId("A->B", "a-id", "b-id")
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    """Two flows of one name have claimed topics, and one of another."""
+    """A store in which two flows of the same name, and one of another name, have claimed topics."""
     store = MemoryStore()
     for flow in (FLOW, FLOW._replace(target_id="other"), FlowId("B->A", "b-id", "a-id")):
         store.write_remote_topics(FlowTopics(flow, {f"{flow.name[0]}.orders": "orders", "own": ""}))
@@ -90,16 +90,16 @@ def test_a_release_that_names_no_claim_is_refused(store: MemoryStore, words: tup
     assert len(document("flows", "topics")) == 6
 
 
-def test_topics_of_a_flow_that_runs_are_not_released(store: MemoryStore) -> None:
+def test_topics_of_a_running_flow_are_not_released(store: MemoryStore) -> None:
     worker = FlowWorker(id="w-1", host="ops1", pid=7, since="2026-11-21T10:00:00Z", flows=(str(FLOW),))
     with closing(store.register(worker)):
         code, found = run("flows", "release", str(FLOW), "--yes")
 
     assert code != 0
-    assert "runs at ops1:7, which would claim its topics again" in found["error"]
+    assert "runs in worker ops1:7, which would claim its topics again" in found["error"]
 
 
-def test_no_claims_are_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_claims_the_list_of_topics_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     use(MemoryStore(), monkeypatch)
 
     assert document("flows", "topics") == []

@@ -22,7 +22,7 @@ def chosen(include: str, exclude: str = "") -> NameFilter:
         (" , ", "", [], ["orders", ""]),
     ],
 )
-def test_names_pass_that_match_whole_and_are_not_excluded(
+def test_a_filter_accepts_names_that_match_as_a_whole_and_are_not_excluded(
     include: str, exclude: str, accepted: list[str], refused: list[str]
 ) -> None:
     names = chosen(include, exclude)
@@ -31,8 +31,8 @@ def test_names_pass_that_match_whole_and_are_not_excluded(
 
 
 @pytest.mark.parametrize("text", ["orders(", r"\p{Alpha}+", "[a-z&&[^b]"])
-def test_a_pattern_that_is_none_is_named_with_its_key(text: str) -> None:
-    with pytest.raises(FlowError, match=r"topics: .* is no regular expression here") as error:
+def test_an_invalid_pattern_is_reported_with_its_key(text: str) -> None:
+    with pytest.raises(FlowError, match=r"topics: .* cannot be used as a regular expression here") as error:
         chosen(f"fine,{text}")
     assert repr(text) in str(error.value)
 

@@ -1,4 +1,4 @@
-"""A copy that goes on below the records of an earlier copier, whose topic of the source was made again."""
+"""Copies of a source topic that was created again: they continue above the records of the earlier copier."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ def copy_id(east: Admin, west: Admin, topic: str) -> CopyId:
 
 
 def written(west: Admin, id_: CopyId, progress: Progress) -> int:
-    """Appends a record as the writer of this progress; returns the error code."""
+    """Append a record as the writer of this progress; returns the error code."""
     batch = pack([Record.of(0, int(time.time() * 1000), b"k", b"from a request that was held up")], 0)
     claim(batch, 0, *progress.writer, progress.sequence)
     entries = topic_entries([(id_.topic, {"index": 0, "records": bytes(batch)})], "partition_data")
@@ -65,11 +65,9 @@ def written(west: Admin, id_: CopyId, progress: Progress) -> int:
     return int(answer["responses"][0]["partition_responses"][0]["error_code"])
 
 
-def test_a_request_of_the_first_topics_copier_that_was_held_up_is_refused(
-    stack: Stack, admins: tuple[Admin, Admin]
-) -> None:
-    """Its transactional id is another one than that of the present copier, whose fence did not keep it out: the record
-    stood in the copy, and the present copier stopped for good."""
+def test_a_delayed_request_of_the_first_topics_copier_is_refused(stack: Stack, admins: tuple[Admin, Admin]) -> None:
+    """The earlier copier has another transactional id than the new one, whose fence did not stop it: its record got
+    into the copy, and the new copier stopped for good."""
     east, west = admins
     address = bootstrap(stack, "east")
     create_topic(address, "orders", 1)

@@ -54,7 +54,7 @@ def west(stack: Stack) -> str:
 
 @pytest.fixture(scope="module")
 def workers(stack: Stack, east: str, west: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowProcess]:
-    """The first of two workers of a declaration. They copy four partitions of `orders`, and heartbeats."""
+    """The first of two workers of a declaration, which copy four partitions of `orders`, and heartbeats."""
     folder = tmp_path_factory.mktemp("declared")
     create_topic(east, "orders", 4)
     for partition in range(4):
@@ -89,7 +89,9 @@ def test_workers_follow_a_declaration_while_it_runs(
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_group_moves_there_and_back_without_a_lost_or_doubled_record(stack: Stack, east: str, west: str) -> None:
+def test_a_group_moves_to_the_target_and_back_without_losing_or_rereading_a_record(
+    stack: Stack, east: str, west: str
+) -> None:
     commit(east, "billing", {("orders", 0): 37, ("orders", 1): 100})
     move = ("flows", "move-group", "billing", "east->west", "--reason", "a test")
     assert switchyard(stack, *move, "--dry-run")[0] == 0

@@ -1,5 +1,5 @@
-"""A real MirrorMaker 2 hands over to our copier and takes back, while a producer writes: nothing is skipped, and
-nothing is doubled by us."""
+"""Handovers from a real MirrorMaker 2 to our copier and back, while a producer writes: no record is skipped, and our
+copier duplicates none."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -48,7 +48,7 @@ def admins(stack: Stack) -> Iterator[tuple[Admin, Admin]]:
 
 @pytest.fixture
 def flow(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Flow:
-    """A flow of a topic of its own."""
+    """A flow with its own topic."""
 
     def make(version: str) -> Handovers:
         number = next(numbers)
@@ -72,7 +72,7 @@ def load(stack: Stack) -> Iterator[Callable[[Handovers], Load]]:
 
 
 def write_offset_syncs(flow: Handovers, job: Copying) -> dict[int, int]:
-    """Writes one for the last copied record of each partition, as our worker does; partition → its remote offset."""
+    """Write a sync for the last record of each partition, as our worker does; returns partition → remote offset."""
     producer = Producer({"bootstrap.servers": bootstrap(flow.stack, "east")})
     written: dict[int, int] = {}
     for copy in flow.copies:
@@ -87,7 +87,7 @@ def write_offset_syncs(flow: Handovers, job: Copying) -> dict[int, int]:
 
 
 def translated_ends(flow: Handovers) -> dict[int, int]:
-    """Where MirrorMaker 2 leads a group that has read everything: partition → remote offset."""
+    """Partition → remote offset to which MirrorMaker 2 translates the offset of a group that has read everything."""
     group = f"billing-{flow.alias}"
     consumer = Consumer({"bootstrap.servers": bootstrap(flow.stack, "east"), "group.id": group})
     ends = {number: flow.in_source(number)[-1][0] + 1 for number in range(flow.partitions)}
@@ -140,7 +140,7 @@ def test_a_stopped_mirror_maker_hands_over_and_takes_back_and_ours_doubles_nothi
         with pytest.raises(HandoverError, match=r"its group a\d+-mm2 in west has members on 127.0.0.1"):
             require_stopped(handovers.target, handovers.state)
         with flows(handovers.flows_file()) as worker:
-            worker.wait_for_text("does not start yet: MirrorMaker 2 is at work")
+            worker.wait_for_text("does not start yet: MirrorMaker 2 is running")
     handovers.await_stopped()
     # When our copier goes on, and stops
     handed = handovers.take()
@@ -165,7 +165,7 @@ def test_a_stopped_mirror_maker_hands_over_and_takes_back_and_ours_doubles_nothi
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
+def test_killed_copiers_of_both_kinds_skip_no_record_and_ours_duplicate_none(
     version: str, flow: Flow, load: Callable[[Handovers], Load]
 ) -> None:
     handovers = flow(version)
@@ -179,7 +179,7 @@ def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
             handovers.kill(running)
         handovers.await_stopped()
         committed = handovers.offsets()
-        # When ours goes on, is started once more in the middle, and ends without a word
+        # When our copier goes on, is restarted in the middle, and ends without writing offsets for MirrorMaker 2
         handed = handovers.take()
         assert handovers.take() == []
         assert [(one.exact, one.reason) for one in handed] == [(True, "")] * PARTITIONS
@@ -196,7 +196,7 @@ def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
 
 
 def _assert_continued_exactly(flow: Handovers, handed: list[HandedCopy]) -> None:
-    """Below the place everything of the source is in the remote topic, and above it follows what comes next, once."""
+    """Assert that the remote topic has every source record below the place, and then each following record once."""
     for one in handed:
         number = one.copy.id.partition
         here, there = flow.in_source(number), flow.in_target(number)

@@ -1,4 +1,4 @@
-"""Sources that change under a flow: retention, topics made again, new partitions, other times of records."""
+"""Sources that change while a flow runs: retention, topics created again, new partitions, other timestamps."""
 
 import threading
 import time
@@ -105,7 +105,7 @@ def delete_records(bootstrap: str, topic: str, before: int) -> None:
     admin.delete_records([spot])[spot].result(30)
 
 
-def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_others_copied(
+def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_all_others_copied(
     stack: Stack, worker: KeptWorker, east: str, west: str
 ) -> None:
     create_topic(east, "overtaken", 1)
@@ -119,7 +119,7 @@ def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_
     values = [record.value for record in records(west, "east.overtaken")]
     assert values == [b"%d" % number for number in (*range(300), *range(500, 800))]
     until(lambda: overtaken(stack) == 200, 30, lambda: str(shown(stack.zookeeper)))
-    # A group whose records are gone goes on at the first one that is left
+    # And a group whose records are gone resumes at the first record that is left
     begin = (numbered(west, "east.overtaken")[300])[0]
     until(lambda: committed(west, "overtaken-readers", "east.overtaken") == begin, 30, worker.text)
     worker.kill()
@@ -130,7 +130,7 @@ def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_
 
 
 def overtaken(stack: Stack) -> int:
-    """As all flows show it."""
+    """The number of overtaken offsets in the states of all flows."""
     return sum(int(str(flow["overtaken"] or 0)) for flow in shown(stack.zookeeper))
 
 
@@ -172,7 +172,9 @@ def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorke
     assert records(west, "east.stamped") == records(east, "stamped")
 
 
-def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorker, east: str, west: str) -> None:
+def test_a_topic_that_is_created_again_under_load_is_copied_completely(
+    worker: KeptWorker, east: str, west: str
+) -> None:
     create_topic(east, "remade", 1)
     copied = list[bytes | None]()
     for turn in range(3):
@@ -184,7 +186,7 @@ def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorke
         produce(east, "remade", [b"end of turn %d" % turn])
         last = [record.value for record in records(east, "remade")]
         until(lambda last=last: values(west)[-len(last) :] == last, 90, worker.text)  # type: ignore[misc]
-        # Each copy goes on where the first topic's records end, and no record of either stands there twice
+        # Each new topic is copied above the first topic's records, and no record of either is there twice
         found = values(west)
         assert found[: len(copied)] == copied
         begun = found[len(copied) : len(found) - len(last)]
@@ -196,7 +198,7 @@ def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorke
 
 
 def create_again(bootstrap: str, topic: str) -> None:
-    """A producer's metadata request may have created it already."""
+    """Create the topic again, unless a producer's metadata request has already created it."""
     with suppress(KafkaException):
         create_topic(bootstrap, topic, 1)
     until(lambda: topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)

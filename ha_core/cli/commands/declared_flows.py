@@ -1,4 +1,4 @@
-"""`flows declare|withdraw|declared`: flows that workers on any host run."""
+"""`flows declare|withdraw|declared`: store flows that workers on any host run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -25,7 +25,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the declarati
 _YAML = {".yaml", ".yml", ".json"}
 
 
-@command("flows declare", "Store the flows of a file, for workers on any host (`mirror-maker --declared`).")
+@command("flows declare", "Store a file's flows for workers on any host (`mirror-maker --declared`).")
 def declare_flows(
     session: CommandRun,
     name: Name,
@@ -35,7 +35,7 @@ def declare_flows(
     reason: Reason,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
     unprobed: Annotated[
-        bool, option("Do not ask the clusters: their passwords are on other hosts, for example.", "--unprobed")
+        bool, option("Do not ask the clusters, for example because their passwords are on other hosts.", "--unprobed")
     ] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:

@@ -1,4 +1,4 @@
-"""`flows move-group`: a group goes on in the other cluster of a flow."""
+"""`flows move-group`: move a group to the other cluster of a flow."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ def move(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     flow: Annotated[
         str,
-        typer.Argument(metavar="FLOW", help="SOURCE->TARGET: from where it moves, and to where; also the way back."),
+        typer.Argument(metavar="FLOW", help="SOURCE->TARGET of the move; TARGET->SOURCE moves a group back."),
     ],
     reason: Reason,
     file: Annotated[Path | None, option("The flow's mm2.properties.", metavar="FILE")] = None,
@@ -27,7 +27,7 @@ def move(
     ] = None,
     wait_s: Annotated[float, option("Seconds to wait until the group has no members.", "--wait-s")] = 0.0,
     repeat: Annotated[
-        bool, option("Accept lower offsets where exact ones are not known: records come twice.", "--repeat")
+        bool, option("Accept lower offsets where exact ones are unknown: the group rereads records.", "--repeat")
     ] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:

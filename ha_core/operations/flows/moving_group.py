@@ -1,7 +1,7 @@
-"""Moves a group from a flow's source to its target: one operation, which commits the group's offsets there.
+"""Moves a group from a flow's source to its target: one operation commits the group's offsets there.
 
-The group stops in the source, is moved, and starts in the target. Its offsets in the source stay as they are, so the
-way back is to start it there again.
+The group's members stop in the source, the operation runs, and members start in the target. The offsets in the source
+stay as they are, so to go back, start members there again.
 """
 
 import time
@@ -33,15 +33,15 @@ from ha_core.plan.facts.verdict import amount, listed
 
 MAX_WAIT_S = 3_600.0
 _NOTED_S = 15.0
-"""Copiers note every few seconds how far they have copied."""
+"""Seconds to wait for copiers' notes, which are written every few seconds."""
 _LOOK_S = 1.0
 _AGAIN = "Run it again: it commits the same offsets."
 _NAMED = 100
-"""Partitions in the history."""
+"""Maximum number of partitions in the history and in an error."""
 
 
 class GroupWay(NamedTuple):
-    """The flow by which a group moves, and the one of the other direction; None: that one is not enabled."""
+    """The flows between two clusters, in the direction of a group's move and back; None: that flow is not enabled."""
 
     source: str
     target: str
@@ -54,7 +54,8 @@ class GroupMove:
     """The offsets that a move would commit.
 
     :ivar moved: offsets to commit in the target.
-    :ivar not_moved: offsets that keep the group from moving.
+    :ivar not_moved: offsets that prevent the move.
+    :ivar offsets: the group's offsets in the source.
     """
 
     group: str
@@ -82,18 +83,18 @@ class GroupMove:
         }
 
     def require(self, may_repeat: bool) -> None:
-        """:raises RefusedError: an offset cannot be moved, or only with records that come twice; names all of them."""
+        """:raises RefusedError: offsets cannot be moved, or only if the group rereads records; the text names them."""
         if self.not_moved:
             raise unchanged(_named(f"Group {self.group} cannot move", self.not_moved, "reason"))
         if self.repeated and not may_repeat:
-            text = _named(f"Group {self.group} would get records twice", self.repeated, "repeats")
-            raise unchanged(f"{text}\nTry again when they are copied, or give --repeat.")
+            text = _named(f"Group {self.group} would reread records", self.repeated, "repeats")
+            raise unchanged(f"{text}\nTry again once these records are copied, or give --repeat.")
 
 
 def configured(environment: Environment, flow: str, file: Path | None, declared: str | None) -> Configuration:
-    """The configuration with this flow: of the file, of the declaration, or of the only one that has it.
+    """The configuration with this flow: the file, the declaration, or the only declaration that has the flow.
 
-    :raises RefusedError: none has it, or several have.
+    :raises RefusedError: no declaration has the flow, or several have it.
     """
     try:
         if file is not None:
@@ -127,14 +128,14 @@ def way_of(found: Configuration, flow: str) -> GroupWay:
     forward, backward = by_name.get(f"{source}->{target}"), by_name.get(f"{target}->{source}")
     if forward is None and backward is None:
         known = ", ".join(by_name) or "none"
-        raise unchanged(f"{found.name} has no enabled flow between {source} and {target}; it has: {known}.")
+        raise unchanged(f"{found.name} has no enabled flow between {source} and {target}. Its flows: {known}.")
     return GroupWay(source, target, forward, backward)
 
 
 def plan_group_move(found: Configuration, way: GroupWay, group: str, wait_s: float = 0.0) -> GroupMove:
     """Read both clusters, and translate the group's offsets. Changes nothing.
 
-    :param wait_s: time to wait until the group has no members in either cluster, 0 to 3,600.
+    :param wait_s: seconds to wait until the group has no members in either cluster, 0 to 3,600.
     :raises RefusedError: the group has members, or no offsets in the source.
     """
     if not 0 <= wait_s <= MAX_WAIT_S:
@@ -148,10 +149,10 @@ def move_group(
 ) -> tuple[GroupMove, Report]:
     """Commit the group's offsets in the target.
 
-    :param may_repeat: accept lower offsets where exact ones are not known.
+    :param may_repeat: whether to accept lower offsets where exact ones are unknown.
     :raises RefusedError: the group has members, or its offsets cannot be moved; nothing was changed.
-    :raises LockedError: another operation moves it.
-    :raises StepFailedError: it came back in the source meanwhile, or commits failed; says how to go on.
+    :raises LockedError: another operation moves the group.
+    :raises StepFailedError: members came back in the source meanwhile, or commits failed; the text says how to go on.
     """
     if not reason.strip():
         raise unchanged(f"Moving group {group} needs a reason. Give --reason.")
@@ -164,7 +165,7 @@ def move_group(
                     _commit(journal, plan, source, target, seen)
                     commit_single(journal, (), {}, seen)
             except Exception as error:
-                why = f"Offsets of group {group} may be committed in {way.target} in part: {error}. {_AGAIN}"
+                why = f"Some offsets of group {group} may be committed in {way.target}: {error}. {_AGAIN}"
                 if journal.operation.state == "running":
                     journal.finish("failed", why)
                 raise StepFailedError(why) from error
@@ -177,7 +178,7 @@ def group_lock(group: str) -> str:
 
 
 class MoveGroup(Single):
-    """Ends moves of groups whose process has died. Only its process knows the flow's clusters, so none goes on."""
+    """Ends group moves whose process has died. Only that process knew the flow's clusters, so no other can continue."""
 
     names = ("move-group",)
 
@@ -185,12 +186,12 @@ class MoveGroup(Single):
         if journal.operation.state == "running":
             self.take_back(journal, "interrupted")
         elif journal.operation.state == "cut":
-            journal.finish("succeeded", "its offsets are committed in the target")
+            journal.finish("succeeded", "the group's offsets are committed in the target")
         else:
             journal.release()
 
     def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
-        journal.finish("failed", f"{why}: offsets may be committed in the target, in part. {_AGAIN}")
+        journal.finish("failed", f"{why}: some offsets may be committed in the target. {_AGAIN}")
         return True
 
 
@@ -209,7 +210,7 @@ def _commit(
     target.set_group_offsets(plan.group, due, still_ours=journal.still_ours)
     now = _look(source, plan.group)
     if now.state not in EMPTY or source.group_offsets([plan.group], stable=False)[plan.group] != plan.offsets:
-        raise StepFailedError(f"it came back in {plan.source} meanwhile: stop its members there")
+        raise StepFailedError(f"its members came back in {plan.source} meanwhile: stop them there")
 
 
 @contextmanager
@@ -228,7 +229,10 @@ def _planned(
     there = _await_empty(source, target, way, group, wait_s)
     offsets = source.group_offsets([group])[group]
     if not offsets:
-        raise unchanged(f"Group {group} has no offsets in {way.source}: it is unknown there, or they have expired.")
+        raise unchanged(
+            f"Group {group} has no offsets in {way.source}: check both names. If they are right, the offsets have "
+            "expired, and the group may start in the target by its auto.offset.reset."
+        )
     forward, backward = (None if one is None else one.route for one in (way.forward, way.backward))
     places = {topic: place_of(topic, forward, backward, way.target) for topic, _ in offsets}
     known = {(topic, partition): place for topic, partition in offsets if (place := places[topic]) is not None}
@@ -256,7 +260,11 @@ def _planned(
 
 @dataclass
 class _Maps:
-    """The maps of both directions, by partition of the source."""
+    """The exact maps of both directions.
+
+    :ivar copies: (remote topic in the target, partition) → map of the flow's copy.
+    :ivar origins: (topic of the source, partition) → map of the copy that the flow in the other direction made.
+    """
 
     clusters: FlowClusters
     way: GroupWay
@@ -285,7 +293,7 @@ class _Maps:
         return by_runs([run.reversed for run in exact.runs], offset)
 
     def _earlier(self, partition: Partition, offset: int) -> Translation:
-        """By the offset syncs of MirrorMaker 2, which copied before."""
+        """Translate by the offset syncs of MirrorMaker 2, which copied these records."""
         flow = self.way.forward
         assert flow is not None
         if self._syncs is None:
@@ -321,9 +329,9 @@ def _starts(admin: Admin, topics: Mapping[str, ListedTopic], wanted: Iterable[Pa
 
 
 def _await_empty(source: Admin, target: Admin, way: GroupWay, group: str, wait_s: float) -> TargetGroup:
-    """The group in the target.
+    """Wait until the group has no members in either cluster; returns the group in the target.
 
-    :raises RefusedError: it has members.
+    :raises RefusedError: the group still has members.
     """
     deadline = time.monotonic() + wait_s
     while True:
@@ -343,7 +351,7 @@ def _await_empty(source: Admin, target: Admin, way: GroupWay, group: str, wait_s
 
 def _look(admin: Admin, group: str) -> TargetGroup:
     described = admin.describe_groups([group])[group].state
-    # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
+    # The old API describes groups of the newer protocol (KIP-848) as dead, but lists their real state.
     state = admin.list_groups().get(group) or described if described == "Dead" else described
     offsets = admin.group_offsets([group], stable=False).get(group, {})
     return TargetGroup(state, {key: offset for key, (offset, _) in offsets.items()})
@@ -352,7 +360,7 @@ def _look(admin: Admin, group: str) -> TargetGroup:
 def _aliases(flow: str) -> tuple[str, str]:
     source, arrow, target = flow.partition("->")
     if not (source and arrow and target):
-        raise unchanged(f"{flow!r} is no flow: give SOURCE->TARGET, by the aliases of its configuration.")
+        raise unchanged(f"{flow!r} is not a flow: give SOURCE->TARGET, by the aliases of its configuration.")
     return source, target
 
 
