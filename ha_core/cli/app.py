@@ -29,6 +29,7 @@ GROUPS = {
     "instances": "Client ids that the platform issues to clients of shared users.",
     "quotas": "Quotas in the platform.",
     "client-quotas": "Quotas that gateways enforce.",
+    "drill": "Rehearsed switches there and home, and their reports.",
     "direct-groups": "Consumer groups that read past the gateways, and their places elsewhere.",
     "mirror": "Copies of topics in another cluster.",
     "mirror-client": "Questions of Kafka's MirrorClient, and MirrorMaker 2's internal topics.",

@@ -5,6 +5,7 @@ from ha_core.model.checkpoints import GroupCheckpoints
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document, UnreadableDocumentError
+from ha_core.model.drill import Drill, DrillSchedule
 from ha_core.model.extent import Extent
 from ha_core.model.flow_declaration import FlowDeclaration
 from ha_core.model.flow_worker import FlowWorker

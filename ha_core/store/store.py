@@ -15,6 +15,7 @@ from ha_core.store.brought_rights import BroughtRightsOfMirrors
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable, value_of
+from ha_core.store.drills import Drills
 from ha_core.store.errors import StoreError
 from ha_core.store.gateways import ExpectedGateways, Registration, record_at
 from ha_core.store.known import KnownClusters
@@ -107,6 +108,7 @@ class Store(
     QuotaNodes,
     ExpectedGateways,
     Approvals,
+    Drills,
 ):
     """The state tree over one session. Synchronous and thread-safe.
 

@@ -32,6 +32,8 @@ CHANGING = {
         {"topics": ["orders"], "max_bytes_s": "none", "reason": "a test", "dry_run": False},
     ),
     "mirror_flows": ("look", {"name": "all", "properties": "clusters = A", "reason": "a test", "dry_run": False}),
+    "fail_over_cluster": ("fail_over", {"cluster": "east", "reason": "a test"}),
+    "rehearse": ("plan", {**MOVE, "scope": ["user:shop"]}),
     "move_group": ("move", {"group": "billing", "flow": "east->west", "reason": "a test", "dry_run": False}),
     "reconcile_returned_cluster": ("reconcile", {"cluster": "east", "reason": "a test", "dry_run": False}),
     "change_access": (

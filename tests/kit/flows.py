@@ -146,8 +146,8 @@ def numbered(
             message = consumer.poll(1.0)
             if message is None:
                 continue
-            if (error := message.error()) is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
+            if (refused := message.error()) is not None:
+                assert refused.code() == KafkaError._PARTITION_EOF, refused
                 return found
             headers = tuple(message.headers() or ())
             record = CopiedRecord(message.timestamp()[1], message.key(), message.value(), headers)

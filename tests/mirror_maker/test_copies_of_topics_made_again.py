@@ -115,7 +115,7 @@ def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_belo
     producer = Producer({"bootstrap.servers": there, "enable.idempotence": False})
     for record in records(here, "turns")[:6]:
         producer.produce(
-            "east.turns", record.value, record.key, 0, timestamp=record.timestamp_ms, headers=record.headers
+            "east.turns", record.value, record.key, 0, timestamp=record.timestamp_ms, headers=list(record.headers)
         )
     assert producer.flush(30) == 0
     second = noted_in_log(copy_id(east, west, "turns"), "turns")

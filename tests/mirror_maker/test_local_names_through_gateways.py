@@ -63,7 +63,8 @@ def read(gateway: OwnGateway, wanted: int, **more: Any) -> list[tuple[str | None
             message = consumer.poll(1)
             if message is not None and message.error() is None:
                 found.append((message.topic(), message.value()))
-                consumer.commit(message, asynchronous=False) if len(found) % 25 == 0 or len(found) == wanted else None
+                if len(found) % 25 == 0 or len(found) == wanted:
+                    consumer.commit(message=message, asynchronous=False)
     finally:
         consumer.close()
     return found
