@@ -64,7 +64,7 @@ def by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None = None, log_
 
 
 def kept(found: Translation, log_start: int) -> Translation:
-    """The same place, or the copy's log start where the copy has deleted it."""
+    """A place that the copy has deleted becomes its log start."""
     if isinstance(found, Translated) and found.offset < log_start:
         return Translated(log_start, "first-kept")
     return found

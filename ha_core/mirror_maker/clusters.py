@@ -48,7 +48,7 @@ class FlowClusters:
         return tuple(self._connections)
 
     def renewed(self) -> Self | None:
-        """The same clusters with the key stores as their files are now; None: the files are as they were.
+        """These clusters, with the key stores as their files are now; None: the files are as they were.
 
         :raises ConfigurationError: one cannot be used, or not yet.
         """
