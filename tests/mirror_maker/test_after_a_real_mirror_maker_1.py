@@ -120,7 +120,7 @@ def test_a_topic_that_is_made_again_is_copied_from_its_start(east: str, west: st
     words = options(tmp_path / "again", east, west, "mirror again", "again")
     running = FlowProcess(tmp_path / "again", (), ["kafka-mirror-maker", *words])
     try:
-        until(lambda: count(west, "again") > 10, 60, running.text)
+        until(lambda: count(west, "again") > 10 and len(records(west, "again")) == 10, 60, running.text)
         assert [record.value for record in records(west, "again")] == [b"old %d" % at for at in range(40, 50)]
         delete_topic(east, "again")
         create_topic(east, "again", 1)
