@@ -63,9 +63,9 @@ def read(gateway: OwnGateway, wanted: int, **more: Any) -> list[tuple[str | None
             message = consumer.poll(1)
             if message is not None and message.error() is None:
                 found.append((message.topic(), message.value()))
-                consumer.commit(message=message, asynchronous=False) if len(found) % 25 == 0 or len(
                     found
                 ) == wanted else None
+        consumer.commit(asynchronous=False)
     finally:
         consumer.close()
     return found
