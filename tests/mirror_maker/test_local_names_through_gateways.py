@@ -63,8 +63,6 @@ def read(gateway: OwnGateway, wanted: int, **more: Any) -> list[tuple[str | None
             message = consumer.poll(1)
             if message is not None and message.error() is None:
                 found.append((message.topic(), message.value()))
-                    found
-                ) == wanted else None
         consumer.commit(asynchronous=False)
     finally:
         consumer.close()
