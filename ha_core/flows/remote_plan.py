@@ -1,10 +1,10 @@
-"""The remote topics that a flow needs in its target, from the topics of both clusters as they are now.
+"""Plans the remote topics that a flow needs in its target, from the current topics of both clusters.
 
-Invariant: a copy belongs to one pair of topics. Where either of them was deleted and made again, its link id is another
-one: the copier of the new pair knows nothing of the old one's offsets, and never goes on with them.
+Invariant: a copy belongs to one pair of topics. If either of them was deleted and created again, the new pair has
+another link id: its copier does not find the notes of the old pair, and never goes on at the old offsets.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -16,11 +16,11 @@ _LINK_BYTES = 6
 
 
 class WantedCopy(NamedTuple):
-    """A topic that is copied.
+    """A topic that the flow copies now.
 
     :ivar partitions: number of partitions that both topics have.
-    :ivar link: id under which its copiers keep their notes.
-    :ivar topic_id: of the topic in the source, in hexadecimal; "": its brokers have none.
+    :ivar link: id under which the copiers of this pair of topics keep their notes.
+    :ivar topic_id: id of the source topic, in hexadecimal; "": the source's brokers have no topic ids.
     """
 
     topic: str
@@ -31,7 +31,7 @@ class WantedCopy(NamedTuple):
 
 
 class SkippedTopic(NamedTuple):
-    """A topic that the flow names and does not copy now, with the reason."""
+    """A topic that the flow names but does not copy now, with the reason."""
 
     topic: str
     reason: str
@@ -40,8 +40,8 @@ class SkippedTopic(NamedTuple):
 @dataclass(frozen=True)
 class RemotePlan:
     """
-    :ivar create: remote topics to create → the topic of the source.
-    :ivar grow: remote topic → number of partitions that it needs.
+    :ivar create: remote topic to create → its source topic.
+    :ivar grow: remote topic that needs more partitions → their number.
     """
 
     create: Mapping[str, str]
@@ -51,24 +51,39 @@ class RemotePlan:
 
 
 def link_prefix(flow: str) -> str:
-    """Begins the link ids of all copies of a flow."""
+    """The prefix of the link ids of all copies of a flow."""
     return f"{flow}:"
 
 
 def link_of(flow: str, source_id: str, target_id: str) -> str:
-    """The link id of the copy of one topic of the source in one topic of the target."""
+    """The link id of a copy.
+
+    :param source_id: topic id in the source.
+    :param target_id: topic id in the target.
+    """
     return link_prefix(flow) + blake2b(f"{source_id}\0{target_id}".encode(), digest_size=_LINK_BYTES).hexdigest()
 
 
-def remote_plan(route: FlowRoute, source: Mapping[str, ListedTopic], target: Mapping[str, ListedTopic]) -> RemotePlan:
+def remote_plan(
+    route: FlowRoute,
+    source: Mapping[str, ListedTopic],
+    target: Mapping[str, ListedTopic],
+    others: Mapping[str, str] | None = None,
+) -> RemotePlan:
     """
-    :param source: all topics of the source; likewise those of the target.
+    :param source: all topics of the source.
+    :param target: all topics of the target.
+    :param others: remote topic → the other flow that writes it.
     """
     create, grow = dict[str, str](), dict[str, int]()
     copies, skipped = list[WantedCopy](), list[SkippedTopic]()
     for topic, remote in sorted(remote_names(route, source)):
         here, there = source[topic], target.get(remote)
-        if here.error or (there is not None and there.error):
+        if others and remote in others:
+            writers = " and ".join(sorted([route.name, others[remote]]))
+            why = f"{remote} of {route.target} would be written by {writers}: exclude it from one of them"
+            skipped.append(SkippedTopic(topic, why))
+        elif here.error or (there is not None and there.error):
             skipped.append(SkippedTopic(topic, here.error or f"{remote} in {route.target}: {there and there.error}"))
         elif there is None:
             create[remote] = topic
@@ -80,8 +95,8 @@ def remote_plan(route: FlowRoute, source: Mapping[str, ListedTopic], target: Map
     return RemotePlan(create, grow, tuple(copies), tuple(skipped))
 
 
-def remote_names(route: FlowRoute, topics: Mapping[str, ListedTopic]) -> Iterator[tuple[str, str]]:
-    """(topic, its name in the target) of the topics that the flow copies."""
+def remote_names(route: FlowRoute, topics: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yields (topic, its name in the target) for each topic that the flow copies."""
     for topic in topics:
         if route.accepts(topic):
             yield topic, route.policy.format_remote_topic(route.source, topic)
