@@ -64,7 +64,7 @@ Refusals = dict[str, str]
 
 
 class Topics(Brokers):
-    _last_listed: tuple[bytes, Mapping[str, ListedTopic]] = b"", {}
+    _all_topics: tuple[bytes, Mapping[str, ListedTopic]] = b"", {}
     """The last list of all topics, and the bytes of its answer."""
 
     def topic_defaults(self, timeout_s: float | None = None) -> dict[str, str]:
@@ -89,7 +89,7 @@ class Topics(Brokers):
 
     def list_topics(self, timeout_s: float | None = None) -> dict[str, ListedTopic]:
         """All topics that the account may see, as one broker lists them."""
-        known, listed = self._last_listed
+        known, listed = self._all_topics
         content, answer = self.asking(timeout_s).metadata_if_new(known)
         if answer is None:
             return dict(listed)
@@ -101,7 +101,7 @@ class Topics(Brokers):
             )
             for topic in answer["topics"]
         }
-        self._last_listed = content, found
+        self._all_topics = content, found
         return dict(found)
 
     def described_settings(

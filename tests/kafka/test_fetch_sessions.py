@@ -6,7 +6,7 @@ from typing import NamedTuple
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.kafka.copying.sessions import AskedPart, FetchSession, SessionRequest
+from ha_core.kafka.copying.sessions import AskedPart, SessionRequest, SourceSession
 from ha_core.kafka.copying.states import CopyLane, SourceEnds
 from ha_core.kafka.offsets import Leadership
 from ha_core.mirror.lag import LagTracker
@@ -87,7 +87,7 @@ class Fetcher:
 
     def __init__(self, partitions: int) -> None:
         self.now = 0.0
-        self.session = FetchSession()
+        self.session = SourceSession()
         self.lanes = {number: lane_of(number) for number in range(partitions)}
         self.broker = SessionBroker({lane.source_key: 0 for lane in self.lanes.values()})
         for lane in self.lanes.values():

@@ -15,7 +15,7 @@ from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.buffered import Places
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.diagnosis import LooksAgain, PassesOvertaken, RefusedOffset, Stops, diagnose
-from ha_core.kafka.copying.sessions import SESSIONLESS, FetchSession, SessionRequest, asked_part
+from ha_core.kafka.copying.sessions import SESSIONLESS, SessionRequest, SourceSession, asked_part
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import CopyLane, pause_s
@@ -159,10 +159,10 @@ class Fetching:
                 free -= max_bytes
                 self._fetch(line, lanes, max(min(max_bytes // len(lanes), room // 2), _PARTITION_BYTES), max_bytes, now)
         for line, waiting in idle.items():
-            there = waiting.wanted if isinstance(waiting, FetchSession) else _led_by(waiting, line)
+            there = waiting.wanted if isinstance(waiting, SourceSession) else _led_by(waiting, line)
             if there and free >= waits and self._connections.ready(line, now):
                 free -= waits
-                if isinstance(waiting, FetchSession):
+                if isinstance(waiting, SourceSession):
                     self._fetch_by_session(line, waiting, waits, now)
                 else:
                     self._fetch(line, list(there), _PARTITION_BYTES, waits, now)
@@ -183,10 +183,10 @@ class Fetching:
                     found[line] = some
         return found
 
-    def _idle(self, room: int, full: Set[int], now: float) -> dict[Line, FetchSession | list[CopyLane]]:
+    def _idle(self, room: int, full: Set[int], now: float) -> dict[Line, SourceSession | list[CopyLane]]:
         """Partitions to fetch that have nothing new, by connection. A session cannot leave some out for a moment, as a
         limit or a broker of the target that takes nothing demands."""
-        found: dict[Line, FetchSession | list[CopyLane]] = {}
+        found: dict[Line, SourceSession | list[CopyLane]] = {}
         for node, session in self._lanes.sessions.items():
             line = Line(ConnectionUse.IDLE, node)
             if line in self._outstanding or not session.wanted:
@@ -282,7 +282,7 @@ class Fetching:
         topics = {part.topic_id: part.topic for part in parts}
         self._send(line, asked, max_bytes, now, partial(self._fetched, line, requested, topics, now))
 
-    def _fetch_by_session(self, line: Line, session: FetchSession, max_bytes: int, now: float) -> None:
+    def _fetch_by_session(self, line: Line, session: SourceSession, max_bytes: int, now: float) -> None:
         asked = session.request(_PARTITION_BYTES, now)
         self._send(line, asked, max_bytes, now, partial(self._fetched_by_session, line, session, now))
 
@@ -321,7 +321,7 @@ class Fetching:
             for lane, _ in requested.values():
                 self._lanes.served(lane)
 
-    def _fetched_by_session(self, line: Line, session: FetchSession, asked_at: float, answer: Answer) -> None:
+    def _fetched_by_session(self, line: Line, session: SourceSession, asked_at: float, answer: Answer) -> None:
         message = self._answered(line, answer)
         if code := message["error_code"]:
             if not session.refused(code):

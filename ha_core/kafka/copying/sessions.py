@@ -75,7 +75,7 @@ class SessionRequest(NamedTuple):
         return _by_topic(self.forgotten, lambda part: part.partition)
 
 
-class FetchSession:
+class SourceSession:
     """
     :ivar wanted: partitions to fetch by it, as `want` and `leave` say.
     :ivar heard: of the present session; a partition refers to it after its first answer.

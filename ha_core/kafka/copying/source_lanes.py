@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from ha_core.kafka.copying.buffered import BufferedBytes, held_for
 from ha_core.kafka.copying.connections import ConnectionUse, Line
-from ha_core.kafka.copying.sessions import FetchSession
+from ha_core.kafka.copying.sessions import SourceSession
 from ha_core.kafka.copying.states import CopyLane
 
 _SEEKING = None
@@ -22,7 +22,7 @@ class SourceLanes:
 
     def __init__(self) -> None:
         self.seeking: dict[CopyLane, None] = {}
-        self.sessions: dict[int, FetchSession] = {}
+        self.sessions: dict[int, SourceSession] = {}
         self._busy: dict[int, dict[CopyLane, None]] = {}
         """In order of service, the most recently served partition at the end."""
         self._filed: dict[CopyLane, Line | None] = {}
@@ -77,7 +77,7 @@ class SourceLanes:
         elif line.channel is ConnectionUse.BUSY:
             self._busy.setdefault(line.node, {})[lane] = None
         else:
-            self.sessions.setdefault(line.node, FetchSession()).want(lane)
+            self.sessions.setdefault(line.node, SourceSession()).want(lane)
         if lane.partition.held or not lane.partition.has_slots:
             self._holding[lane] = None
 

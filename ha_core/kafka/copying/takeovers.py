@@ -124,9 +124,9 @@ class Takeovers:
         if fenced:
             since = {id_: entries[id_].since for id_ in fenced}
             known = self._noted.setdefault(log, NotedCopies())
-            log_leader = self._target.leaderships([log]).get(log)
+            of_log = self._target.leaderships([log]).get(log)
             # A log that lost records has another leader epoch since.
-            known.of_log(f"{log_leader.topic_id} {log_leader.epoch}" if log_leader and log_leader.topic_id else "")
+            known.of_log(f"{of_log.topic_id} {of_log.epoch}" if of_log and of_log.topic_id else "")
             for id_, notes in self._target.read_notes_of_each(log, since, noted=known).items():
                 if isinstance(notes, Notes):
                     noted[id_] = notes
