@@ -15,7 +15,7 @@ from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
 """Columns of tables in a file or pipe: nothing is cut off there."""
-_STYLES: dict[Mark, str] = {
+STYLES: dict[Mark, str] = {
     "strong": "bold",
     "error": "bold red",
     "bad": "bold red",
@@ -89,4 +89,4 @@ def _table(table: Table) -> rich.table.Table:
 
 
 def _text(cell: object) -> Text:
-    return Text(shown(str(cell)), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
+    return Text(shown(str(cell)), style=STYLES[cell.mark] if isinstance(cell, Marked) else "")
