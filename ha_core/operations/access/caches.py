@@ -127,7 +127,7 @@ NOTED = FOLLOWED - {CLUSTERS}
 def _note(environment: Environment, kind: str, at_us: int, database: str, followed: bool) -> None:
     if kind not in NOTED:
         return
-    elsewhere = set() if followed else _served_us(environment, kind)
+    elsewhere = set() if followed else _served_us(environment, kind) - {0}
     change = PlatformChange(
         kind=kind, changed_us=at_us, by=environment.by, database=database, elsewhere_us=tuple(sorted(elsewhere))
     )
@@ -135,23 +135,27 @@ def _note(environment: Environment, kind: str, at_us: int, database: str, follow
 
 
 def _served_us(environment: Environment, kind: str) -> set[int]:
-    """Changes up to which the followers of a kind serve; without those that serve nothing yet."""
+    """Changes up to which the followers of a kind serve; 0: nothing yet."""
     if kind == QUOTAS:
         return {environment.store.publication().through_us} - {0}
     nodes = [node for status in statuses(environment.store.tree) if status.name == kind for node in status.nodes]
-    return {node.published.main_us for node in nodes} - {0}
+    return {node.published.main_us for node in nodes}
 
 
 class Unfollowed(NamedTuple):
     """A noted change that is in force nowhere.
 
     :ivar at: time of the change. UTC, ISO 8601.
-    :ivar why: the cause, in words.
+    :ivar followed: whether there is a follower, which may not have read it yet.
     """
 
     change: PlatformChange
     at: str
-    why: str
+    followed: bool
+
+    @property
+    def why(self) -> str:
+        return "those that follow have not read it" if self.followed else _NOBODY[self.change.kind == QUOTAS]
 
 
 def unfollowed(environment: Environment) -> Iterator[Unfollowed]:
@@ -160,7 +164,7 @@ def unfollowed(environment: Environment) -> Iterator[Unfollowed]:
         if change.kind in NOTED:
             served = _served_us(environment, change.kind) - {*change.elsewhere_us}
             if not any(at_us >= change.changed_us for at_us in served):
-                yield Unfollowed(change, _utc(change.changed_us / 1e6), _NOBODY[change.kind == QUOTAS])
+                yield Unfollowed(change, _utc(change.changed_us / 1e6), bool(served))
 
 
 def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:

@@ -11,18 +11,19 @@ READ_S = 120.0
 
 
 def platform_problems(environment: Environment) -> Iterator[Problem]:
-    for change, at, why in unfollowed(environment):
+    for found in unfollowed(environment):
+        change = found.change
         where = f" in {change.database}" if change.database else ""
         yield Problem(
             "platform-unfollowed",
             f"{change.kind} of the platform",
-            f"{change.by} changed {change.kind}{where}, and that is in force nowhere: {why}.",
+            f"{change.by} changed {change.kind}{where}, and that is in force nowhere: {found.why}.",
             "Name that platform in the gateways, or make the change in the database that they follow. If it was meant "
             f"for no gateway: `switchyard platform forget {change.kind}`.",
             f"switchyard platform forget {change.kind}",
-            since=at,
+            since=found.at,
             causes=("gateways",),
-            patience_s=READ_S,
+            patience_s=READ_S if found.followed else 0.0,
         )
     for standing in caches(environment):
         about = f"{standing.cache} of the platform"
