@@ -17,11 +17,11 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
         "out of service": "since when, by whom and why an operator has masked it",
     },
     "gateways": {
-        "gateway": "its id; with several processes, how many of them are there",
+        "gateway": "its id, and with several processes how many of them are there",
         "bootstrap": "the address for clients",
         "version": "the release that it runs",
         "revision": "the newest change of the state that it serves",
-        "revisions behind": "how many changes it has still to follow; moves wait for it",
+        "revisions behind": "how many changes it has still to follow, for which moves wait",
         "lease ms": "for how long it may write without a new answer of ZooKeeper",
         "fences applied": "operations whose topics have no request in flight there any more",
     },
@@ -38,8 +38,8 @@ COLUMNS: Mapping[str, Mapping[str, str]] = {
     "running operations": {
         "operation": "its id, for `history`, `resume` and `undo`",
         "kind": "switch, migrate, mask …",
-        "state": "running: before the fence; fenced: clients wait; cut: the new writer is published; crossing: its "
-        "cuts lie ahead; undoing",
+        "state": "running (before the fence), fenced (clients wait), cut (the new writer is published), crossing (its "
+        "cuts lie ahead), or undoing",
         "for": "time since it began",
         "by": "who began it",
         "reason": "why",

@@ -208,7 +208,7 @@ def test_the_help_explains_each_column_of_status() -> None:
 
 
 def test_a_mistyped_cluster_is_answered_with_the_like_one(store: MemoryStore) -> None:
-    code, answer = run("mask", "esat", "--reason", "test")
+    code, answer = run("mask", "eastt", "--reason", "test")
 
-    assert (code, "Did you mean east" in answer["error"]) == (BAD_INPUT, True)
+    assert (code, "Did you mean east?" in answer["error"]) == (BAD_INPUT, True)
     assert store.load().clusters["east"].masked is None
