@@ -80,9 +80,9 @@ def _plain(thing: Any) -> Any:
 
 def _table(table: Table) -> rich.table.Table:
     title = Text(shown(table.title)) if table.title else None
-    made = rich.table.Table(
-        *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
-    )
+    made = rich.table.Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for column in table.columns:
+        made.add_column(column, overflow="fold")  # an id that is cut off cannot be copied
     for row in table.rows[: table.max_rows]:
         made.add_row(*map(_text, row))
     return made

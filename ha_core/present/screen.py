@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ha_core.model.gateway import by_gateway
+from ha_core.model.shown import shown
 from ha_core.operations.overview.picture import ClientTraffic, Picture
 from ha_core.plan.facts.problem import Problem
 from ha_core.plan.facts.verdict import amount, duration, listed
@@ -31,7 +32,9 @@ def screen(
     """
     lines: list[str] = []
     for line in _lines(now, clients, rates, ages, min(width, WIDTH)):
-        lines += wrapped(line, min(width, WIDTH))
+        # Names come from clients: their control characters are replaced before lines are measured.
+        text = Marked(shown(line), line.mark) if isinstance(line, Marked) else shown(line)
+        lines += wrapped(text, min(width, WIDTH))
     return lines
 
 

@@ -55,6 +55,15 @@ def test_no_line_is_longer_than_the_screen_and_no_id_is_cut_off() -> None:
     assert LONG in "".join(line.strip() for line in lines)
 
 
+def test_names_cannot_control_the_terminal() -> None:
+    hostile = replace(PICTURE, approvals=(PICTURE.approvals[0].changed(by="x\x1b[2J\nadmin root"),))
+
+    lines = screen(hostile, CLIENTS, {}, {NOW: 12.0})
+
+    assert all(line.isprintable() for line in lines)
+    assert not any(line.startswith("admin") for line in lines)
+
+
 def test_a_narrow_terminal_wraps_more_and_loses_nothing() -> None:
     line = "    a text of several words, and " + "b" * 120
 
