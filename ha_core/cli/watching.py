@@ -14,11 +14,14 @@ import tty
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import NoReturn
 
+import typer
 from rich.console import Console
 from rich.text import Text
 
-from ha_core.cli.command import CommandResult, CommandRun
+from ha_core.cli.command import CommandRun
+from ha_core.cli.exits import SUCCESS
 from ha_core.cli.output import STYLES
 from ha_core.model.shown import shown
 from ha_core.operations.overview.picture import ClientTraffic, Picture, take_picture
@@ -63,8 +66,8 @@ class Looker:
         return ScreenLook(now, lines)
 
 
-def watch(session: CommandRun, interval_s: float) -> CommandResult:
-    """Ends by q, by ctrl-C, or when the reader of the pipe ends."""
+def watch(session: CommandRun, interval_s: float) -> NoReturn:
+    """Ends by q, by ctrl-C, or when the reader of the pipe ends: all are success."""
     looker = Looker(session)
     try:
         if sys.stdout.isatty() and sys.stdin.isatty() and not session.out.as_json:
@@ -76,7 +79,7 @@ def watch(session: CommandRun, interval_s: float) -> CommandResult:
     except BrokenPipeError:
         # Python would write to the pipe once more at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return CommandResult(None)
+    raise typer.Exit(SUCCESS)
 
 
 def _in_pipe(looker: Looker, interval_s: float, session: CommandRun) -> None:

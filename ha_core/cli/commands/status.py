@@ -28,7 +28,7 @@ def status(
     interval: Annotated[float, option("With --watch: seconds between two looks.", min=0.5, max=3600.0)] = 5.0,
 ) -> CommandResult:
     if watching:
-        return watch(session, interval)
+        watch(session, interval)
     try:
         environment = session.environment
         now = take_picture(environment)
