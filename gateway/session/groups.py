@@ -31,15 +31,15 @@ class GroupRequest(RequestHandler):
         for a coordinator then, and repeats the commit endlessly.
         """
         session, context, request = self.session, self.context, self.request
-        name = request.group()
+        name, routes = request.group(), session.client.routes(request.client_id)
         gate = None
         if request.api.asks.each:
-            gate = Authorization(session).gate(request, request.read()) if session.client.verdicts is not None else None
+            gate = Authorization(session).gate(request, request.read()) if routes.verdicts is not None else None
             if gate is not None and gate.answer is not None:
                 return
         elif not Authorization(session).member(request, name):
             return
-        route = session.client.routes(request.client_id).group(name)
+        route = routes.group(name)
         refusal = route.refusal if context.leased() else Refusal.LEASE
         if refusal is Refusal.NO_LEADER:
             context.emit(Refresh())

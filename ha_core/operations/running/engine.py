@@ -232,6 +232,16 @@ def recover_one(environment: Environment) -> None:
             return
 
 
+def end_interrupted(environment: Environment, *lock_keys: str) -> None:
+    """Before an operation of one revision begins: end those of dead processes that have one of its locks. Where no
+    gateway runs, no other process does."""
+    for name in sorted({lock.operation for lock in environment.store.locks() if lock.key in lock_keys}):
+        operation = environment.operation(name)
+        if operation is not None and operation.ATOMIC and interrupted(environment, operation, BEGUN_S):
+            environment.say(f"operation {name} of {operation.by} was interrupted; ending it")
+            environment.say(f"operation {name}: {resume(environment, name).words}")
+
+
 def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:
     """Bring an orphan to its end as far as possible; returns the result in words."""
     recovery.attempted(operation_id)
