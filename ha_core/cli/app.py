@@ -19,7 +19,7 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
-    "gateways": "Gateways that are expected to be alive.",
+    "gateways": "Gateways that are alive, and those that are expected.",
     "facts": "Recorded facts of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List, declare and withdraw the topics and groups that users use.",

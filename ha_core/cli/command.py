@@ -125,6 +125,10 @@ class CommandRun(ExitStack):
         self.out.page(page)
         if dry_run:
             return CommandResult(proposal, code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+        if proposal.refused and not self.out.as_json:
+            # The page above has the texts.
+            codes = dict.fromkeys(one.code for one in proposal.verdicts if one.level == "error")
+            raise unchanged(f"Refused, see above: {', '.join(codes)}.", proposal.verdicts)
         proposal.require_sound()
         self.confirm(yes, question)
         return None

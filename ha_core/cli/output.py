@@ -15,7 +15,7 @@ from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
 """Columns of tables in a file or pipe: nothing is cut off there."""
-_STYLES: dict[Mark, str] = {
+STYLES: dict[Mark, str] = {
     "strong": "bold",
     "error": "bold red",
     "bad": "bold red",
@@ -80,13 +80,13 @@ def _plain(thing: Any) -> Any:
 
 def _table(table: Table) -> rich.table.Table:
     title = Text(shown(table.title)) if table.title else None
-    made = rich.table.Table(
-        *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
-    )
+    made = rich.table.Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for column in table.columns:
+        made.add_column(column, overflow="fold")  # an id that is cut off cannot be copied
     for row in table.rows[: table.max_rows]:
         made.add_row(*map(_text, row))
     return made
 
 
 def _text(cell: object) -> Text:
-    return Text(shown(str(cell)), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
+    return Text(shown(str(cell)), style=STYLES[cell.mark] if isinstance(cell, Marked) else "")

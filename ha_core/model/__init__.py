@@ -2,6 +2,7 @@
 
 from ha_core.model.brought_rights import BroughtRights
 from ha_core.model.checkpoints import GroupCheckpoints
+from ha_core.model.checks import PlatformChange, SeenProblems
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document, UnreadableDocumentError
@@ -9,7 +10,7 @@ from ha_core.model.drill import Drill, DrillSchedule
 from ha_core.model.extent import Extent
 from ha_core.model.flow_declaration import FlowDeclaration
 from ha_core.model.flow_worker import FlowWorker
-from ha_core.model.gateway import ExpectedGateway, GatewayRecord, VirtualNode
+from ha_core.model.gateway import ExpectedGateway, ExpectedNumber, GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, UserBindings, identify
 from ha_core.model.known import KnownGroup, KnownTopic

@@ -52,21 +52,38 @@ class GatewayRecord(Document):
 
 
 class ExpectedGateway(Document):
-    """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since.
+    """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since, or that is declared.
 
     The gateway writes it after its ephemeral record and removes it in an orderly stop, so one without a live record
-    has died or hangs. Workers of one gateway share the document.
+    has died or hangs. That of a declared gateway stays, with the time of the stop. Workers of one gateway share the
+    document.
     """
 
     FOLDER = "/expected_gateways"
     KEY = "gateway"
 
     gateway: str
-    host: str
-    port: int
-    """Bootstrap listener."""
+    host: str = ""
+    port: int = 0
+    """Bootstrap listener; empty and 0: it has never registered."""
+    since: str = ""
+    """Last registration. UTC, ISO 8601; empty: never."""
+    declared: bool = False
+    """An operator has declared it by name."""
+    stopped: str = ""
+    """Its orderly stop after that. UTC, ISO 8601; empty: none."""
+
+
+class ExpectedNumber(Document):
+    """`/expected_number/gateways`: how many gateways an operator expects, whatever their ids are."""
+
+    FOLDER = "/expected_number"
+
+    name: str = "gateways"
+    number: int = Field(ge=1)
+    by: str
     since: str
-    """Last registration. UTC, ISO 8601."""
+    """UTC, ISO 8601."""
 
 
 def by_gateway(records: Iterable[GatewayRecord]) -> dict[str, list[GatewayRecord]]:

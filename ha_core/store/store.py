@@ -12,6 +12,7 @@ from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.model.producer import FIRST_CLIENT_ID, WRITER_EPOCH_STRIDE
 from ha_core.store import documents, paths
 from ha_core.store.brought_rights import BroughtRightsOfMirrors
+from ha_core.store.checks import CheckNotes
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable, value_of
@@ -108,6 +109,7 @@ class Store(
     QuotaNodes,
     ExpectedGateways,
     Approvals,
+    CheckNotes,
     Drills,
 ):
     """The state tree over one session. Synchronous and thread-safe.

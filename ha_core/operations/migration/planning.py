@@ -24,7 +24,7 @@ from ha_core.operations.engine.report import BaseProposal, require_no_errors
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, nested_by_topic
 from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
-from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_trials
+from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_known_names, with_trials
 from ha_core.operations.proposal.requests import make_request, migrating_topics
 from ha_core.plan.facts.clusters import Partition, TopicFacts
 from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, refused
@@ -79,7 +79,7 @@ class JudgedTopics:
         found, sides = closure(view, {}, request), (request.origin, request.target)
         facts = gather(self.environment, view, sides, found.moves)
         case = PreflightCase(view, request, found, facts, self._locks, self._gateways)
-        case = with_trials(self.environment, case, PATIENCE_S)
+        case = with_trials(self.environment, with_known_names(self.environment, case), PATIENCE_S)
         self.verdicts += preflight(case)
         self.creates |= created(request.target, case.moves.topics, facts)
         ahead = set(case.ahead)

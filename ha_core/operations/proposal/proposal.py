@@ -91,7 +91,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         case = replace(case, tails=committed_tails(environment, case))
         noted = noted_copies(environment, case, patience_s)
         case = replace(case, copies=noted.copies, noted=noted.reached, later=noted.later)
-    case = with_trials(environment, case, patience_s)
+    case = with_trials(environment, with_known_names(environment, case), patience_s)
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:
@@ -208,6 +208,14 @@ def as_made(spec: TopicSpec, defaults: Mapping[str, str], brokers: int, request:
         # From the first record on: a broker that has not seen a later change of the setting would stamp records anew.
         config[STAMPS] = OF_A_COPY[STAMPS]
     return replace(spec, config=config)
+
+
+def with_known_names(environment: Environment, case: PreflightCase) -> PreflightCase:
+    """The case with the names of the clusters' topics, if the request names one that does not exist."""
+    if all(case.source(name) is not None for name in case.request.scope.topics):
+        return case
+    store = environment.store
+    return replace(case, known={topic for name in case.view.clusters for topic in store.known_names(KnownTopic, name)})
 
 
 def with_trials(environment: Environment, case: PreflightCase, timeout_s: float) -> PreflightCase:
