@@ -31,6 +31,7 @@ class Judgement(Part):
     """Further findings, for which there was no room."""
     creates: dict[str, int] = {}
     """Topics that were missing in the target → partitions."""
+    creates_left_out: int = 0
     lag_records: dict[str, int | None] = {}
     """Group → records below the ends of its topics, the largest first; None: its cluster did not answer."""
     lags_left_out: int = 0

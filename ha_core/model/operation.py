@@ -50,6 +50,8 @@ SingleKind = Literal[
     "withdraw-flows",
     "move-group",
     "direct-groups",
+    "strict-history",
+    "trim-history",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]

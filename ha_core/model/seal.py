@@ -92,8 +92,6 @@ class SealHead(Part):
     hash: str = NONE_BEFORE
     trimmed: int = 0
     trimmed_hash: str = NONE_BEFORE
-    strict: bool = False
-    """No move begins while seals cannot be written."""
 
     @property
     def newest(self) -> Checkpoint:

@@ -9,12 +9,26 @@ import logging
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ha_core.model import Operation, Seal, UnreadableDocumentError
+from ha_core.model import Operation, PushCursor, Seal, StrictHistory, UnreadableDocumentError
 from ha_core.model.seal import SealedOperation, SealHead, digest_of, seal_key
 from ha_core.store import paths
-from ha_core.store.documents import from_bytes, nodes_of, plain_bytes
+from ha_core.store.documents import from_bytes, nodes_of, plain_bytes, readable
 from ha_core.store.errors import StoreError
-from ha_core.store.tree import Check, Create, Node, OnTree, Op, Put, Reads, Remove, Tree, check_size, existing, once
+from ha_core.store.tree import (
+    Check,
+    Create,
+    Node,
+    OnTree,
+    Op,
+    Put,
+    Reads,
+    Remove,
+    Tree,
+    check_size,
+    existing,
+    once,
+    placed,
+)
 
 log = logging.getLogger(__name__)
 
@@ -134,15 +148,9 @@ class Seals(OnTree):
         operation, history = stored(self._tree, operation_id)
         return SealedOperation(operation_id, operation if isinstance(operation, Mapping) else None, history, seal)
 
-    def unsealed_operations(self) -> list[str]:
-        """Ids of all operations without a seal, those that still run among them, sorted by id."""
-        names = sorted(map(paths.decode, self._tree.children(Operation.FOLDER)))
-        found: list[str] = []
-        for start in range(0, len(names), PAGE):
-            page = names[start : start + PAGE]
-            nodes = self._tree.get_many([paths.sealed(name) for name in page])
-            found += [name for name, node in zip(page, nodes, strict=True) if node is None]
-        return found
+    def operation_names(self) -> set[str]:
+        """Ids of all operations, those that run among them."""
+        return set(map(paths.decode, self._tree.children(Operation.FOLDER)))
 
     def seal_ended(self, operation_id: str, at: str) -> bool:
         """Seal an operation that ended without: under an earlier version, or while the newest seal was damaged.
@@ -163,17 +171,34 @@ class Seals(OnTree):
 
         return once(self._tree, f"sealing operation {operation_id}", write, recognise)
 
-    def require_strict(self, strict: bool) -> None:
-        """Let no move begin while seals cannot be written; or let it again."""
+    def strict_history(self) -> StrictHistory | None:
+        """The setting that no operation begins without a seal; None: it is off."""
+        return next(readable(self._tree, StrictHistory), None)
+
+    def require_sealable(self) -> None:
+        """:raises StoreError: the next operation that ends could not be sealed."""
+        _, head = _newest(self._tree)
+        if head.number > head.trimmed:
+            path = f"{Seal.FOLDER}/{seal_key(head.number)}"
+            node = self._tree.get(path)
+            if node is None or from_bytes(Seal, node.data, path).hash != head.hash:
+                raise StoreError(f"{path} is not the newest seal that {Seal.FOLDER} names")
+
+    def push_cursor(self, receiver: str) -> PushCursor | None:
+        """How far the history was pushed to it; None: not at all."""
+        return next(readable(self._tree, PushCursor, [paths.path_of(PushCursor, receiver)]), None)
+
+    def move_push_cursor(self, cursor: PushCursor) -> None:
+        """Of two pushes at once, the one that is further counts."""
+        path = paths.path_of(PushCursor, cursor.receiver)
 
         def write() -> None:
-            node = self._tree.get(Seal.FOLDER)
-            head = head_of(node)
-            assert node is not None
-            if head.strict != strict:
-                self._tree.write([Put(Seal.FOLDER, _to_bytes(head.changed(strict=strict)), node.version)])
+            node = self._tree.get(path)
+            stored = self.push_cursor(cursor.receiver)
+            if stored is None or stored.through < cursor.through:
+                self._tree.write([placed(path, cursor.to_bytes(), node)])
 
-        once(self._tree, "the setting `strict` of the history", write)
+        once(self._tree, f"the cursor of {cursor.receiver}", write)
 
     def trim_history(self, through: int) -> list[str]:
         """Remove the oldest sealed operations, up to this seal; returns their ids. The hash of the last one stays as

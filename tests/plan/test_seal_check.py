@@ -8,8 +8,10 @@ import pytest
 from ha_core.model.seal import Checkpoint, Seal, SealedOperation, SealHead, digest_of
 from ha_core.plan.audit.seal_check import Fault, SealCheck
 
+START = Checkpoint()
 
-def chain(*names: str, after: Checkpoint = Checkpoint()) -> list[SealedOperation]:
+
+def chain(*names: str, after: Checkpoint = START) -> list[SealedOperation]:
     made = []
     for name in names:
         operation, history = {"id": name, "result": f"{name} is done"}, [{"step": "start"}, {"step": "cut", "ms": 1.5}]
@@ -25,7 +27,7 @@ def chain(*names: str, after: Checkpoint = Checkpoint()) -> list[SealedOperation
 def faults(
     sealed: list[SealedOperation],
     head: SealHead | None = None,
-    anchor: Checkpoint = Checkpoint(),
+    anchor: Checkpoint = START,
     expected: Checkpoint | None = None,
 ) -> list[Fault]:
     check = SealCheck(anchor, expected)
@@ -45,7 +47,8 @@ def content(one: SealedOperation, **changes: Any) -> SealedOperation:
 def sealed_anew(one: SealedOperation, **changes: Any) -> SealedOperation:
     """A forger changes the content, and the digest in its seal."""
     changed = content(one, **changes)
-    assert changed.operation is not None and changed.seal is not None
+    assert changed.operation is not None
+    assert changed.seal is not None
     return changed._replace(seal=changed.seal.changed(digest=digest_of(changed.operation, changed.history)))
 
 

@@ -1,4 +1,4 @@
-"""`status`, `history`, `topics`, `groups`, `group`, `facts`: current state, past operations, recorded facts."""
+"""`status`, `topics`, `groups`, `group`, `facts`: current state, recorded facts."""
 
 from typing import Annotated
 
@@ -6,7 +6,7 @@ from typer import Argument
 
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
-from ha_core.model import KnownGroup, KnownTopic, Mirror, Operation
+from ha_core.model import KnownGroup, KnownTopic, Mirror
 from ha_core.operations.access.caches import caches
 from ha_core.operations.clusters import registered
 from ha_core.operations.clusters.inventory import lag_of, lags, look_at_groups, overview
@@ -19,10 +19,8 @@ from ha_core.present.state import (
     caches_page,
     group_page,
     groups_page,
-    history_page,
     known_page,
     notices_page,
-    operations_page,
     problems_page,
     status_page,
     topics_page,
@@ -66,24 +64,6 @@ def status(
     page = status_page(view.revision, states, gateways, running, locks)
     followed = caches_page(caches(environment), gateways)
     return CommandResult(document, [*page, *followed, *problems_page(found), *notices_page(known), *warnings])
-
-
-@command("history", "All operations, or every entry of one.")
-def history(
-    session: CommandRun,
-    operation: Annotated[str | None, Argument(metavar="OPERATION")] = None,
-    limit: Annotated[int, option("Maximum number, newest first.", min=1, max=10_000)] = 50,
-    before: Annotated[str | None, option("Only operations older than this one.", metavar="OPERATION")] = None,
-) -> CommandResult:
-    store = session.environment.store
-    if operation is None:
-        operations = store.operations(limit, before)
-        older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
-        return CommandResult({"operations": operations}, [*operations_page(operations), *older])
-    found = registered.known_operation(session.environment, operation, Operation)
-    entries = store.history(operation)
-    document = {"operation": found, "history": entries}
-    return CommandResult(document, history_page(found, entries))
 
 
 @command("topics", "All topics of all clusters: writer, size, consumer lag.")
