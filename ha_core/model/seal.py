@@ -1,7 +1,7 @@
 """Seals: the content of each ended operation, hashed together with the seal before it.
 
 One removed or changed operation breaks the hashes of all later seals. A hash of the newest seal that is kept elsewhere
-(a `checkpoint`) shows later that nothing before it was written anew either.
+(a `fingerprint`) shows later that nothing before it was written anew either.
 """
 
 from __future__ import annotations
@@ -59,15 +59,15 @@ class Seal(Document):
         return hashlib.sha256(canonical(document)).hexdigest()
 
     @property
-    def checkpoint(self) -> Checkpoint:
-        return Checkpoint(self.number, self.hash)
+    def fingerprint(self) -> SealFingerprint:
+        return SealFingerprint(self.number, self.hash)
 
 
 def seal_key(number: int) -> str:
     return f"{number:012d}"
 
 
-class Checkpoint(NamedTuple):
+class SealFingerprint(NamedTuple):
     """A seal by its number and hash; number 0: before the first."""
 
     number: int = 0
@@ -77,11 +77,11 @@ class Checkpoint(NamedTuple):
         return f"{self.number}:{self.hash}"
 
     @classmethod
-    def read(cls, text: str) -> Checkpoint:
+    def read(cls, text: str) -> SealFingerprint:
         """:raises ValueError: it is no `NUMBER:HASH`."""
         number, _, digest = text.partition(":")
         if not number.isdecimal() or len(digest) != len(NONE_BEFORE) or set(digest) - set("0123456789abcdef"):
-            raise ValueError(f"{text!r} is no checkpoint: write NUMBER:HASH, as `switchyard history verify` prints it")
+            raise ValueError(f"{text!r} is no fingerprint: write NUMBER:HASH, as `switchyard history verify` prints it")
         return cls(int(number), digest)
 
 
@@ -94,13 +94,13 @@ class SealHead(Part):
     trimmed_hash: str = NONE_BEFORE
 
     @property
-    def newest(self) -> Checkpoint:
-        return Checkpoint(self.number, self.hash)
+    def newest(self) -> SealFingerprint:
+        return SealFingerprint(self.number, self.hash)
 
     @property
-    def anchor(self) -> Checkpoint:
+    def anchor(self) -> SealFingerprint:
         """The seal before the oldest that is kept."""
-        return Checkpoint(self.trimmed, self.trimmed_hash)
+        return SealFingerprint(self.trimmed, self.trimmed_hash)
 
 
 class SealedOperation(NamedTuple):
@@ -111,3 +111,16 @@ class SealedOperation(NamedTuple):
     """None: it is gone, or no JSON."""
     history: Sequence[Mapping[str, Any]]
     seal: Seal | None
+
+
+class ExportedData(Part):
+    operation: dict[str, Any] | None
+    history: list[dict[str, Any]]
+    seal: Seal | None = None
+
+
+class ExportedEvent(Part):
+    """The part of an exported event (`plan/audit/events`) that is read again."""
+
+    id: str
+    data: ExportedData

@@ -132,7 +132,7 @@ def seals_page(report: SealReport) -> Page:
             f"{amount(report.earlier, 'operation')} without a seal ended before the first one: `switchyard history "
             "seal` seals them as they are now"
         )
-    yield f"checkpoint to keep elsewhere: {newest}"
+    yield f"fingerprint to keep elsewhere: {newest}"
 
 
 def push_page(report: PushReport) -> Page:

@@ -189,7 +189,7 @@ class Seals(OnTree):
         return next(readable(self._tree, PushCursor, [paths.path_of(PushCursor, receiver)]), None)
 
     def move_push_cursor(self, cursor: PushCursor) -> None:
-        """Of two pushes at once, the one that is further counts."""
+        """If two processes push at once, the cursor that is further counts."""
         path = paths.path_of(PushCursor, cursor.receiver)
 
         def write() -> None:
@@ -226,7 +226,7 @@ class Seals(OnTree):
                 break
             ops += [*self._removal(seal)]
             gone.append(seal.operation)
-            before = seal.checkpoint
+            before = seal.fingerprint
         if len(gone) != last - head.trimmed:
             raise StoreError(
                 f"seal {before.number + 1} is missing or does not follow seal {before.number}: nothing from there on "

@@ -45,7 +45,7 @@ def ended(store: MemoryStore, name: str, at: str = "2026-11-21T10:00:05.000Z", *
 def first() -> HistoryEntry:
     verdicts = [warning("copy-lags", "topic orders", "Its copy lacks 12 records.", number=12, unit="records")]
     figures: dict[str, Any] = {"lag_records": {"billing": 40, "audit": None}, "records_per_s": 81.5}
-    more = {"rate_from": "two looks", "expected_fence": "about 54 ms", "creates": {"orders": 3}}
+    more: dict[str, Any] = {"rate_from": "two looks", "expected_fence": "about 54 ms", "creates": {"orders": 3}}
     judged = judgement("2026-11-21T10:00:00.000Z", 6, verdicts, **figures, **more)
     detail = {"by": "x", "reason": "r", "judged": [judged.model_dump(mode="json")]}
     return HistoryEntry(at="2026-11-21T10:00:00.000Z", epoch=0, step="start", outcome="done", detail=detail)
@@ -217,16 +217,16 @@ def test_an_export_is_a_line_of_cloudevents_for_each_operation_and_equal_each_ti
 
 
 def test_an_export_is_checked_offline(store: MemoryStore, tmp_path: Path) -> None:
-    # Given an export, and the checkpoint that a check printed
+    # Given an export, and the fingerprint that a check printed
     audited(store)
     for n in range(2, 5):
         ended(store, f"switch-20261122-10000{n}-ffff", at=f"2026-11-22T10:00:0{n}.000Z")
-    checkpoint = document("history", "verify")["newest"]
+    fingerprint = document("history", "verify")["newest"]
     file = tmp_path / "export.ndjson"
     whole = lines()
     file.write_text("\n".join(whole) + "\n")
     # Then it has no fault, nor has its end alone
-    code, report = run("history", "verify", str(file), "--expect", checkpoint)
+    code, report = run("history", "verify", str(file), "--expect", fingerprint)
     assert (code, report["checked"], report["faults"]) == (0, 4, [])
     file.write_text("\n".join(whole[2:]) + "\n")
     code, report = run("history", "verify", str(file))
@@ -241,9 +241,9 @@ def test_an_export_is_checked_offline(store: MemoryStore, tmp_path: Path) -> Non
         code, report = run("history", "verify", str(file))
         assert code == 6
         assert kind in {fault["kind"] for fault in report["faults"]}
-    # And an export without the checkpoint
+    # And an export without the fingerprint
     file.write_text("\n".join(whole[:2]) + "\n")
-    assert run("history", "verify", str(file), "--expect", checkpoint)[0] == 6
+    assert run("history", "verify", str(file), "--expect", fingerprint)[0] == 6
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"id": 1}', '{"id":"a","data":{"operation":[],"history":{}}}'])

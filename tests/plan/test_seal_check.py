@@ -5,21 +5,22 @@ from typing import Any
 
 import pytest
 
-from ha_core.model.seal import Checkpoint, Seal, SealedOperation, SealHead, digest_of
-from ha_core.plan.audit.seal_check import Fault, SealCheck
+from ha_core.model.seal import Seal, SealedOperation, SealFingerprint, SealHead, digest_of
+from ha_core.plan.audit.seal_check import SealCheck, SealFault
 
-START = Checkpoint()
+START = SealFingerprint()
 
 
-def chain(*names: str, after: Checkpoint = START) -> list[SealedOperation]:
+def chain(*names: str, after: SealFingerprint = START) -> list[SealedOperation]:
     made = []
     for name in names:
-        operation, history = {"id": name, "result": f"{name} is done"}, [{"step": "start"}, {"step": "cut", "ms": 1.5}]
+        operation = {"id": name, "result": f"{name} is done"}
+        history: list[dict[str, Any]] = [{"step": "start"}, {"step": "cut", "ms": 1.5}]
         digest = digest_of(operation, history)
         seal = Seal(
             number=after.number + 1, operation=name, at="t", entries=len(history), digest=digest, before=after.hash
         )
-        after = seal.checkpoint
+        after = seal.fingerprint
         made.append(SealedOperation(name, operation, history, seal))
     return made
 
@@ -27,9 +28,9 @@ def chain(*names: str, after: Checkpoint = START) -> list[SealedOperation]:
 def faults(
     sealed: list[SealedOperation],
     head: SealHead | None = None,
-    anchor: Checkpoint = START,
-    expected: Checkpoint | None = None,
-) -> list[Fault]:
+    anchor: SealFingerprint = START,
+    expected: SealFingerprint | None = None,
+) -> list[SealFault]:
     check = SealCheck(anchor, expected)
     return [*check.faults(sealed), *check.end(head)]
 
@@ -84,7 +85,7 @@ PLANTED: dict[str, tuple[Tamper, set[str], str]] = {
     ),
     "one sealed anew": (lambda s: [s[0], sealed_anew(s[1], result="x"), s[2]], {"forged"}, "seal 3"),
     "the newest sealed anew": (lambda s: [*s[:2], sealed_anew(s[2], result="x")], {"head"}, "seal 3"),
-    "one appended": (lambda s: [*s, *chain("d", after=s[2].seal.checkpoint)], {"head"}, "seal 3"),  # type: ignore[union-attr]
+    "one appended": (lambda s: [*s, *chain("d", after=s[2].seal.fingerprint)], {"head"}, "seal 3"),  # type: ignore[union-attr]
     "one sealed twice": (
         lambda s: [*s[:2], s[1]._replace(seal=s[1].seal.changed(number=3, before=s[1].seal.hash))],  # type: ignore[union-attr]
         {"forged", "head"},
@@ -105,15 +106,15 @@ def test_tampering_is_noticed(what: str) -> None:
 
 
 def test_a_history_that_was_sealed_anew_as_a_whole_fails_at_a_checkpoint_kept_elsewhere() -> None:
-    # Given a checkpoint, and a forger who writes all seals anew, and the newest
+    # Given a fingerprint, and a forger who writes all seals anew, and the newest
     kept = chain("a", "b")[-1].seal
     assert kept is not None
     forged = chain("a", "x", "c")
-    # Then only the checkpoint shows it
+    # Then only the fingerprint shows it
     assert faults(forged, head(forged)) == []
-    assert [fault.kind for fault in faults(forged, head(forged), expected=kept.checkpoint)] == ["head"]
+    assert [fault.kind for fault in faults(forged, head(forged), expected=kept.fingerprint)] == ["head"]
     honest = chain("a", "b", "c")
-    assert faults(honest, head(honest), expected=kept.checkpoint) == []
+    assert faults(honest, head(honest), expected=kept.fingerprint) == []
 
 
 def test_trimmed_operations_leave_their_last_hash_as_the_anchor() -> None:
@@ -121,11 +122,11 @@ def test_trimmed_operations_leave_their_last_hash_as_the_anchor() -> None:
     anchor = sealed[0].seal
     assert anchor is not None
 
-    assert faults(sealed[1:], head(sealed), anchor.checkpoint) == []
+    assert faults(sealed[1:], head(sealed), anchor.fingerprint) == []
     # And one that is removed after the anchor is noticed
-    assert [fault.kind for fault in faults(sealed[2:], head(sealed), anchor.checkpoint)] == ["removed"]
+    assert [fault.kind for fault in faults(sealed[2:], head(sealed), anchor.fingerprint)] == ["removed"]
     # And so is another anchor
-    other = Checkpoint(1, "0" * 64)
+    other = SealFingerprint(1, "0" * 64)
     assert [fault.kind for fault in faults(sealed[1:], head(sealed), other)] == ["forged"]
 
 
@@ -133,7 +134,7 @@ def test_a_checkpoint_is_read_as_it_is_written() -> None:
     seal = chain("a")[0].seal
     assert seal is not None
 
-    assert Checkpoint.read(str(seal.checkpoint)) == seal.checkpoint
+    assert SealFingerprint.read(str(seal.fingerprint)) == seal.fingerprint
     for wrong in ("", "1", "x:" + "0" * 64, "1:abc", "1:" + "g" * 64):
         with pytest.raises(ValueError, match="NUMBER:HASH"):
-            Checkpoint.read(wrong)
+            SealFingerprint.read(wrong)

@@ -6,7 +6,7 @@ import pytest
 
 from ha_core.model import HistoryEntry, Operation, Seal
 from ha_core.model.seal import SealHead
-from ha_core.plan.audit.seal_check import Fault, SealCheck
+from ha_core.plan.audit.seal_check import SealCheck, SealFault
 from ha_core.store.errors import FencedOffError, StoreError
 from ha_core.store.store import Store
 
@@ -29,7 +29,7 @@ def end(store: Store, name: str, epoch: int) -> Operation:
     return done
 
 
-def faults(store: Store) -> list[Fault]:
+def faults(store: Store) -> list[SealFault]:
     head = store.seal_head()
     check = SealCheck(head.anchor)
     return [*check.faults(store.sealed_operations()), *check.end(head)]

@@ -148,6 +148,8 @@ class ProduceJudgement:
             if outcome is not None:
                 self.local[key] = outcome
         self.session.context.count_refused(self.refusals)
+        if self.fence is not None:
+            self.session.client.fenced(self.fence)
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """Notes a refused batch: its client knows once the request's answer has gone."""

@@ -10,7 +10,7 @@ from ha_core.cli.command import CommandResult, CommandRun, Reason, Yes, command,
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.cli.output import plain
 from ha_core.model import MoveOperation, Operation
-from ha_core.model.seal import Checkpoint
+from ha_core.model.seal import SealFingerprint
 from ha_core.operations.audit.answers import answers
 from ha_core.operations.audit.checking import check_file, check_stored, seal_unsealed
 from ha_core.operations.audit.exporting import exported, moment
@@ -30,7 +30,7 @@ from ha_core.present.state import history_page, operations_page
 _Since = Annotated[str | None, option("Only operations that ended then or later (ISO 8601; UTC).", metavar="TIME")]
 _Until = Annotated[str | None, option("Only operations that ended before.", metavar="TIME")]
 _Expect = Annotated[
-    str | None, option("A checkpoint that was kept elsewhere; a history without it fails.", metavar="NUMBER:HASH")
+    str | None, option("A fingerprint that was kept elsewhere; a history without it fails.", metavar="NUMBER:HASH")
 ]
 
 
@@ -49,7 +49,10 @@ def show(
     if operation is None:
         wanted = OperationFilter(user, topic, cluster, by)
         found = search(store, wanted, limit, before)
-        document = {"operations": [_with_alias(one) for one in found.operations], "older": found.older or None}
+        document: dict[str, Any] = {
+            "operations": [_with_alias(one) for one in found.operations],
+            "older": found.older or None,
+        }
         more = []
         if found.older:
             named = [(name, value) for name, value in zip(_NAMES, (user, topic, cluster, by), strict=True) if value]
@@ -60,8 +63,8 @@ def show(
     known = registered.known_operation(session.environment, operation, Operation)
     entries = store.history(operation)
     answered = answers(known, entries)
-    document = {"operation": _with_alias(known), "answers": answered, "history": entries}
-    return CommandResult(document, [*answers_page(known, answered), *history_page(entries)])
+    audit = {"operation": _with_alias(known), "answers": answered, "history": entries}
+    return CommandResult(audit, [*answers_page(known, answered), *history_page(entries)])
 
 
 _NAMES = ("user", "topic", "cluster", "by")
@@ -84,7 +87,7 @@ def verify(
     expect: _Expect = None,
 ) -> CommandResult:
     try:
-        expected = None if expect is None else Checkpoint.read(expect)
+        expected = None if expect is None else SealFingerprint.read(expect)
     except ValueError as error:
         raise unchanged(f"{error}.") from error
     report = check_stored(session.environment.store, expected) if file is None else check_file(file, expected)

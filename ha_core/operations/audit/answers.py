@@ -18,6 +18,7 @@ from ha_core.model.operation import ComparedCopies
 from ha_core.model.provenance import Provenance
 from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.engine.report import PartitionCut, StepTime, partition_cuts, step_times
+from ha_core.operations.move.client_costs import CLIENTS
 from ha_core.plan.engine.revision import FINAL
 
 _COMMAND = re.compile(r"`(switchyard [^`]+)`")
@@ -190,15 +191,12 @@ def cost(operation: Operation, history: Iterable[HistoryEntry]) -> Cost:
     users = tuple(UserCost(user, int(row[0]), float(row[1])) for user, row in clients.get("users", {}).items())
     return replace(
         found,
+        fences=True,
         users=users if clients.get("reported") else None,
         users_left_out=clients.get("users_left_out", 0),
         refused=clients.get("refused") if clients.get("reported") else None,
         not_known_of=tuple(clients.get("not_known_of", ())),
     )
-
-
-CLIENTS = "clients"
-"""Key of the cost for clients in the detail of a history's entry."""
 
 
 def next_commands(operation: Operation) -> tuple[str, ...]:

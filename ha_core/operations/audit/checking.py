@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ha_core.model.seal import Checkpoint, SealedOperation, SealHead
+from ha_core.model.seal import SealedOperation, SealFingerprint, SealHead
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.plan.audit.events import read_line
-from ha_core.plan.audit.seal_check import Fault, SealCheck
+from ha_core.plan.audit.seal_check import SealCheck, SealFault
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 
@@ -22,13 +22,13 @@ MAX_LINE = 64 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class SealReport:
-    """What a check has found."""
+    """The result of a check."""
 
     checked: int
-    anchor: Checkpoint
+    anchor: SealFingerprint
     """The seal before the first that was checked: it is taken as it is."""
-    newest: Checkpoint
-    faults: tuple[Fault, ...]
+    newest: SealFingerprint
+    faults: tuple[SealFault, ...]
     earlier: int
     """Operations that ended before the first seal, under an earlier version, and have none."""
     strict: bool | None
@@ -45,18 +45,18 @@ class SealReport:
         }
 
 
-def check_stored(store: Store, expected: Checkpoint | None = None) -> SealReport:
+def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealReport:
     """Check all seals that are in ZooKeeper. Operations that end meanwhile are left out.
 
-    :param expected: a checkpoint that was kept elsewhere.
+    :param expected: a fingerprint that was kept elsewhere.
     """
     names = store.operation_names()
-    damage: list[Fault] = []
+    damage: list[SealFault] = []
     head: SealHead | None = None
     try:
         head = store.seal_head()
     except StoreError as error:
-        damage.append(Fault("head", "/seals", str(error)))
+        damage.append(SealFault("head", "/seals", str(error)))
     check = SealCheck(_anchor(store, head), expected)
     sealed: set[str] = set()
     first_at = ""
@@ -73,24 +73,26 @@ def check_stored(store: Store, expected: Checkpoint | None = None) -> SealReport
     if head is None:
         right = SealHead(number=check.newest.number, hash=check.newest.hash)
         right = right.changed(trimmed=check.anchor.number, trimmed_hash=check.anchor.hash)
-        found.append(Fault("head", "/seals", f"by the seals that are there it should be {right.model_dump_json()}"))
+        found.append(SealFault("head", "/seals", f"by the seals that are there it should be {right.model_dump_json()}"))
     unsealed = list(_unsealed(store, names - sealed))
     late = [name for name, ended in unsealed if first_at and ended >= first_at]
-    found += [Fault("unsealed", name, "it ended without a seal, under an earlier version or a damage") for name in late]
+    found += [
+        SealFault("unsealed", name, "it ended without a seal, under an earlier version or a damage") for name in late
+    ]
     earlier = len(unsealed) - len(late)
     strict = store.strict_history() is not None
     return SealReport(check.checked, check.anchor, check.newest, tuple(found[:MAX_FAULTS]), earlier, strict)
 
 
-def _anchor(store: Store, head: SealHead | None) -> Checkpoint:
+def _anchor(store: Store, head: SealHead | None) -> SealFingerprint:
     if head is not None:
         return head.anchor
     first = next(store.seals(), None)
-    return Checkpoint() if first is None else Checkpoint(first.number - 1, first.before)
+    return SealFingerprint() if first is None else SealFingerprint(first.number - 1, first.before)
 
 
 def _unsealed(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Of these operations, those that have ended and got no seal meanwhile; and the time of their end."""
+    """Ids and ends of those of these operations that have ended, and got no seal meanwhile."""
     newer = {seal.operation for seal in store.seals()}
     for name in sorted(names):
         one = store.ended_operation(name)
@@ -98,20 +100,20 @@ def _unsealed(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, str(ended)
 
 
-def check_file(path: Path, expected: Checkpoint | None = None) -> SealReport:
+def check_file(path: Path, expected: SealFingerprint | None = None) -> SealReport:
     """Check an export, without ZooKeeper.
 
     :raises RefusedError: it cannot be read, or a line is no event.
     """
     check: SealCheck | None = None
     earlier = 0
-    faults: list[Fault] = []
+    faults: list[SealFault] = []
     for one in _events(path):
         if one.seal is None:
             earlier += 1
             continue
         if check is None:
-            check = SealCheck(Checkpoint(one.seal.number - 1, one.seal.before), expected)
+            check = SealCheck(SealFingerprint(one.seal.number - 1, one.seal.before), expected)
         faults += check.faults([one])
     if check is None:
         raise unchanged(f"{path} has no sealed operation. Export a time in which operations have ended.")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from ha_core.model.seal import Checkpoint
+from ha_core.model.seal import SealFingerprint
 from ha_core.operations.audit.checking import check_file
 from ha_core.operations.audit.exporting import within
 from ha_core.operations.engine.environment import Environment
@@ -18,7 +18,7 @@ from ha_core.store.store import Store
 
 @dataclass(frozen=True, slots=True)
 class TrimmingPlan:
-    through: Checkpoint
+    through: SealFingerprint
     """The newest seal to remove."""
     count: int
     """Operations to remove."""
@@ -30,7 +30,7 @@ def plan_trimming(store: Store, until: datetime, export: Path) -> TrimmingPlan:
     :raises RefusedError: the export lacks some of it, or is damaged, or is of another history.
     """
     head = store.seal_head()
-    old = [seal.checkpoint for seal in store.seals(head.trimmed) if within(seal.at, None, until)]
+    old = [seal.fingerprint for seal in store.seals(head.trimmed) if within(seal.at, None, until)]
     if not old:
         return TrimmingPlan(head.anchor, 0)
     last = max(old)

@@ -31,7 +31,7 @@ class Startable(BaseModel):
     request: MoveRequest
     moves: MoveSet
     judged: Judgement | None = None
-    """What was checked, for the history; None: not known."""
+    """The judgement that the history keeps; None: not known."""
 
     @property
     @abstractmethod

@@ -7,26 +7,11 @@ its seal, so that a receiver sees a gap.
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic import ValidationError
-
-from ha_core.model.document import Part
-from ha_core.model.seal import Seal, SealedOperation, canonical
+from ha_core.model.seal import ExportedEvent, SealedOperation, canonical
 
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 TYPE = "switchyard.operation."
-
-
-class _Data(Part):
-    operation: dict[str, Any] | None
-    history: list[dict[str, Any]]
-    seal: Seal | None = None
-
-
-class _Event(Part):
-    """The part of an event that is checked."""
-
-    id: str
-    data: _Data
+MAX_WHY = 200
 
 
 def event_of(installation: str, one: SealedOperation) -> dict[str, Any]:
@@ -57,9 +42,8 @@ def line_of(event: Mapping[str, Any]) -> bytes:
 def read_line(line: str) -> SealedOperation:
     """:raises ValueError: it is no exported event."""
     try:
-        event = _Event.model_validate_json(line)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"])) or "the line"
-        raise ValueError(f"it is no event of `switchyard history export --ndjson`: {where}: {first['msg']}") from error
+        event = ExportedEvent.model_validate_json(line)
+    except ValueError as error:
+        first = " ".join(str(error).split())[:MAX_WHY]
+        raise ValueError(f"it is no event of `switchyard history export --ndjson`: {first}") from error
     return SealedOperation(event.id, event.data.operation, event.data.history, event.data.seal)

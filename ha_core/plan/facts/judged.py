@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from itertools import islice
 
 from ha_core.model.judgement import Finding, Judgement
-from ha_core.plan.facts.verdict import Level, Verdict, by_level
+from ha_core.plan.facts.verdict import Verdict, by_level
 
 MAX_FINDINGS = 50
 """With texts of `MAX_TEXT` a judgement stays below 50 kB; an entry of a history may have 1 MB."""
@@ -25,7 +25,7 @@ def judgement(
     expected_fence: str = "",
 ) -> Judgement:
     """All findings by number, the worst of them in words; unknown lags first, then the longest."""
-    counts: dict[Level, int] = {}
+    counts: dict[str, int] = {}
     for verdict in verdicts:
         counts[verdict.level] = counts.get(verdict.level, 0) + 1
     creates, lags = creates or {}, lag_records or {}
@@ -33,7 +33,7 @@ def judgement(
     return Judgement(
         at=at,
         revision=revision,
-        counts={**counts},
+        counts=counts,
         findings=tuple(map(_finding, by_level(verdicts)[:MAX_FINDINGS])),
         left_out=max(0, len(verdicts) - MAX_FINDINGS),
         creates=dict(islice(sorted(creates.items()), MAX_NAMES)),
