@@ -49,7 +49,7 @@ class FenceCosts:
             del self._fences[operation]
 
     def refused(self, operation: str, user: str, now: float) -> None:
-        """A request of the user was refused; its client sends it again."""
+        """A request of the user was refused, or a part of a long one; its client sends it again."""
         fence = self._fences.get(operation)
         if fence is None:
             return
