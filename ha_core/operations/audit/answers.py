@@ -6,6 +6,7 @@ None means "not known": the operation is of an earlier version, or a part of the
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
@@ -209,7 +210,7 @@ def next_commands(operation: Operation) -> tuple[str, ...]:
     by_state = [text.format(id=operation.id) for text in NEXT.get(operation.state, ())]
     if operation.state == "succeeded" and operation.FENCES and operation.route is not None:
         origin, target = operation.route
-        scope = " ".join(operation.about)
+        scope = shlex.join(operation.about)
         by_state.append(f"switchyard switch {scope} --from {target} --to {origin} --reason …")
     if operation.state not in FINAL | NEXT.keys():
         by_state.append(f"switchyard history {operation.id}")

@@ -61,9 +61,9 @@ class FoundOperations:
 def search(store: Store, wanted: OperationFilter, limit: int, before: str | None = None) -> FoundOperations:
     """The newest operations that match, at most `limit` of the newest `LOOKED_AT`."""
     found: list[Operation] = []
-    looked = 0
+    looked, at_once = 0, PAGE if wanted != OperationFilter() else min(limit, LOOKED_AT)
     while looked < LOOKED_AT:
-        page = store.operations(PAGE, before)
+        page = store.operations(at_once, before)
         for operation in page:
             before = operation.id
             looked += 1
@@ -71,6 +71,6 @@ def search(store: Store, wanted: OperationFilter, limit: int, before: str | None
                 found.append(operation)
                 if len(found) == limit:
                     return FoundOperations(tuple(found), before)
-        if len(page) < PAGE:
+        if len(page) < at_once:
             return FoundOperations(tuple(found), "")
     return FoundOperations(tuple(found), before or "")
