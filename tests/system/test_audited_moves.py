@@ -4,13 +4,26 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from ha_core.cli.exits import OUT_OF_REACH
 from stack.harness import Stack
-from tests.kit.running import Run, switchyard
+from tests.kit.running import CommandFailedError, Run, switchyard
 
 pytestmark = pytest.mark.stack
+
+
+def moved(run: Run, tries: int = 4) -> dict[str, Any]:
+    """A broker on a busy machine may not answer in time at first: exit code 4 says that nothing was begun."""
+    for left in reversed(range(tries)):
+        try:
+            return run.switch("east", "west")
+        except CommandFailedError as error:
+            if error.code != OUT_OF_REACH or not left:
+                raise
+    raise AssertionError("no try")
 
 
 def test_a_real_move_answers_the_ten_questions_of_an_audit(run: Run, stack: Stack, name: str, tmp_path: Path) -> None:
@@ -21,7 +34,7 @@ def test_a_real_move_answers_the_ten_questions_of_an_audit(run: Run, stack: Stac
         producer.wait_for(100, "acknowledged")
     consumer.wait_for(100, "delivered")
     # When they are moved
-    operation = run.switch("east", "west")["operation"]
+    operation = moved(run)["operation"]
     run.finish(producers, [consumer])
     # Then the move's own history answers who, when and why
     found = switchyard(stack, "history", operation)["answers"]
