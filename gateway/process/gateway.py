@@ -385,6 +385,7 @@ class Gateway:
             still_read_here={},
             remote_topics=derived.remote_topics,
         )
+        self.counts.fences.follow(standing.operations, started)
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
         self.targets.follow(view.revision, leaderless)
@@ -469,6 +470,7 @@ class Gateway:
                 name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
                 for name, at in sorted(self.upstream.out_of_date.items())
             },
+            fence_costs=self.counts.fences.report(clock.now()),
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),

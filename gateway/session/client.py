@@ -81,6 +81,11 @@ class SessionClient:
         """The snapshot or the user is another one."""
         self._routes.clear()
 
+    def fenced(self, operation: str) -> None:
+        """The operation's fence has refused a request of the client."""
+        context = self._context
+        context.shared.counts.fences.refused(operation, self.auth_state.user or ANONYMOUS, context.now)
+
     @property
     def rules(self) -> Verdicts | None:
         """Rights of the client by the rules; None: everything.

@@ -130,7 +130,7 @@ def fences(client: SessionClient, request: Request, message: Message) -> list[st
     return [fence for name in names if (fence := routes.group(name.encode()).fence) is not None]
 
 
-def wake_joiners(in_flight: RequestsInFlight, context: SessionContext) -> None:
+def wake_joiners(in_flight: RequestsInFlight, context: SessionContext, client: SessionClient) -> None:
     """Answers members that wait in a rebalance of a group being fenced, so that they retry after the fence.
 
     The fence refuses the requests they wait for, and waits for these members to drain. A broker handles one request per
@@ -151,4 +151,5 @@ def wake_joiners(in_flight: RequestsInFlight, context: SessionContext) -> None:
         answer = pending.request.answer(api.refusal({"member_id": ""}, code))
         if in_flight.abandon(pending, answer) and code is not ErrorCode.NONE:
             context.count_refused((Refusal.FENCE,))
+            client.fenced(group.fence.operation)
     in_flight.flush()

@@ -40,9 +40,13 @@ from ha_core.model.operation import (
     SingleOperation,
     SwitchOperation,
 )
+from ha_core.model.provenance import Provenance
+from ha_core.model.push_cursor import PushCursor
 from ha_core.model.quota import QuotaUse
 from ha_core.model.remote_topics import FlowId, RemoteTopicPortion
 from ha_core.model.scope import Scope
+from ha_core.model.seal import Seal
+from ha_core.model.strict_history import StrictHistory
 from ha_core.model.topic import Crossing, DeletedRecords, DeletionRequest, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View

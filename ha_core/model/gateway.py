@@ -4,7 +4,18 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
+
+
+class FenceCost(Part):
+    """Cost of one operation's fence for clients of one gateway."""
+
+    refused: int = 0
+    """Requests that were refused, to be sent again."""
+    users: dict[str, tuple[int, float]] = {}
+    """User → its refused requests, and the milliseconds from the first of them to the fence's end at this gateway."""
+    users_left_out: int = 0
+    """Further users, whose requests are in `refused` only."""
 
 
 class GatewayRecord(Document):
@@ -40,6 +51,8 @@ class GatewayRecord(Document):
     out_of_date: dict[str, str] = {}
     """Clusters that do not answer it → when it saw the metadata that it serves of them (UTC, ISO 8601)."""
     lease_ms: int = 0
+    fence_costs: dict[str, FenceCost] | None = None
+    """Operation → cost of its fence here, of the newest operations; None: this version does not count it."""
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""
     nodes: tuple[int, ...] = ()

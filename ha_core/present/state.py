@@ -8,6 +8,7 @@ from ha_core.operations.access.bindings import BindingsPlan
 from ha_core.operations.access.bindings_file import display_levels
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
+from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operations.running.settling import CrossingStatus
 from ha_core.plan.absence.masking import Affected
@@ -118,14 +119,15 @@ def operations_page(operations: Sequence[Operation]) -> Page:
                 operation.result,
             )
         )
-    yield Table(("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"), rows)
+    columns = ("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result")
+    yield Table(columns, rows, whole=("operation",))
 
 
-def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Page:
-    yield f"{operation.id}: {operation.kind}, {operation.state}, by {operation.by}: {operation.reason}"
-    if about := listed(operation.about):
-        yield f"scope: {', '.join([about, *([' → '.join(operation.route)] if operation.route else [])])}"
-    rows = [(e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(e.detail)) for e in entries]
+def history_page(entries: Collection[HistoryEntry]) -> Page:
+    rows = [
+        (e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(_brief(e.detail)))
+        for e in entries
+    ]
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
 
@@ -239,6 +241,11 @@ def age_words(seconds: float) -> str:
         if seconds >= length_s:
             return f"{seconds // length_s:.0f} {unit} {seconds % length_s // next_s:.0f} {next_unit}"
     return f"{seconds:.0f} s"
+
+
+def _brief(detail: Mapping[str, object]) -> dict[str, object]:
+    """Without judgements: the answers have them in words."""
+    return {key: value for key, value in detail.items() if key != JUDGED}
 
 
 def _json(detail: Mapping[str, object]) -> str:

@@ -25,6 +25,7 @@ from ha_core.store.operations import Approvals, Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.remote_topics import WrittenRemoteTopics
+from ha_core.store.seals import Seals
 from ha_core.store.tree import Create, Node, OnTree, Put, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import StateReplica, StateWatcher
@@ -100,6 +101,7 @@ class Store(
     WrittenRemoteTopics,
     Commits,
     Operations,
+    Seals,
     Deletions,
     Allocation,
     Usages,

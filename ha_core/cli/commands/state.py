@@ -1,4 +1,4 @@
-"""`history`, `topics`, `groups`, `group`, `facts`: past operations, topics and groups, recorded facts."""
+"""`topics`, `groups`, `group`, `facts`: topics and groups now, and as they were recorded."""
 
 from typing import Annotated
 
@@ -6,36 +6,15 @@ from typer import Argument
 
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, command, option
 from ha_core.cli.exits import FAILURE, SUCCESS
-from ha_core.model import KnownGroup, KnownTopic, Operation
-from ha_core.operations.clusters import registered
+from ha_core.model import KnownGroup, KnownTopic
 from ha_core.operations.clusters.inventory import lag_of, lags, look_at_groups, overview
 from ha_core.operations.clusters.last_seen import record, record_always
 from ha_core.present.state import (
     group_page,
     groups_page,
-    history_page,
     known_page,
-    operations_page,
     topics_page,
 )
-
-
-@command("history", "All operations, or every entry of one.")
-def history(
-    session: CommandRun,
-    operation: Annotated[str | None, Argument(metavar="OPERATION")] = None,
-    limit: Annotated[int, option("Maximum number, newest first.", min=1, max=10_000)] = 50,
-    before: Annotated[str | None, option("Only operations older than this one.", metavar="OPERATION")] = None,
-) -> CommandResult:
-    store = session.environment.store
-    if operation is None:
-        operations = store.operations(limit, before)
-        older = [f"older ones: switchyard history --before {operations[-1].id}"] if len(operations) == limit else []
-        return CommandResult({"operations": operations}, [*operations_page(operations), *older])
-    found = registered.known_operation(session.environment, operation, Operation)
-    entries = store.history(operation)
-    document = {"operation": found, "history": entries}
-    return CommandResult(document, history_page(found, entries))
 
 
 @command("topics", "All topics of all clusters: writer, size, consumer lag.")

@@ -45,7 +45,7 @@ class BaseProposal(BaseModel):
         require_no_errors(self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = self.model_dump(mode="json")
+        document: dict[str, Any] = self.model_dump(mode="json", exclude={"judged"})
         document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
         return document
 

@@ -23,6 +23,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Facts
+from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.settings import OF_A_COPY, STAMPS, settings_of, to_create
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight
@@ -98,14 +99,18 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         if other.name in moves.topics:
             other_users[other.name] = (*other_users.get(other.name, ()), other.who)
     crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
+    verdicts = tuple(preflight(case, *REVISION_RULES))
+    cost = preview(environment, view, request, moves, facts) if read else None
+    figures = {} if cost is None else {name: getattr(cost, name) for name in Preview.model_fields}
     return Proposal(
         request=request,
         revision=view.revision,
         moves=moves,
         other_users=other_users,
         crossings=crossings,
-        verdicts=tuple(preflight(case, *REVISION_RULES)),
-        preview=preview(environment, view, request, moves, facts) if read else None,
+        verdicts=verdicts,
+        preview=cost,
+        judged=judgement(environment.now(), view.revision, verdicts, **figures),
     )
 
 

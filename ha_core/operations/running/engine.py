@@ -59,6 +59,7 @@ def start(
         return created
     recover_one(environment)
     chosen.require_sound()
+    shown = chosen.judged
     await_free(environment, chosen.waits_for)
     if recheck:
         chosen = chosen.judged_again(environment)
@@ -71,7 +72,7 @@ def start(
             ended.append(crossing)
             if report.result != "succeeded":
                 raise StepFailedError(f"The crossing of operation {crossing} is {report.result}: {report.error}")
-        return create_operation(environment, chosen, operation_id)
+        return create_operation(environment, chosen, operation_id, shown)
     except RefusedError as error:
         if not ended:
             raise

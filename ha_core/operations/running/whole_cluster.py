@@ -69,7 +69,10 @@ def plan_cluster(
         if proposal.nothing_to_do:
             continue
         verdicts.update(dict.fromkeys(proposal.verdicts))
-        batches.append(MigrationBatch(number=len(batches) + 1, request=proposal.request, moves=proposal.moves))
+        number = len(batches) + 1
+        batches.append(
+            MigrationBatch(number=number, request=proposal.request, moves=proposal.moves, judged=proposal.judged)
+        )
     if not batches:
         text = f"Nothing is to move: {origin} serves no user, and no topic is written there."
         verdicts[error("nothing-to-move", f"cluster {origin}", text, "`switchyard status` shows where things are.")] = (
