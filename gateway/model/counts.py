@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
 
+from gateway.model.latencies import Latencies
 from ha_core.wire.codes import ApiKey
 
 PREFIX = "switchyard_gateway_"
@@ -48,6 +49,7 @@ class Counts:
     bytes_to_brokers: int = 0
     composed: Histogram = field(default_factory=_composed)
     """By API."""
+    latencies: Latencies = field(default_factory=Latencies)
 
 
 def api_label(key: int) -> str:

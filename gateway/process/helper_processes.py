@@ -178,7 +178,7 @@ LOOK_S = 300.0
 
 
 class RecorderProcess(HelperProcess):
-    doing, module = "recording facts of clusters", "ha_core.operations.clusters.recorder_process"
+    doing, module = "recording facts of clusters", "ha_core.operations.running.recorder_process"
     ability, elected_at_once = "records_facts", 1
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
@@ -189,9 +189,17 @@ class RecorderProcess(HelperProcess):
         self._failed: set[str] = set()
         self.looked_at: dict[str, float] = {}
         """Cluster → when this gateway's last complete reading ended, in seconds since 1970."""
+        self.state: Mapping[str, Any] | None = None
+        """The state in numbers (`StateMeasures`), as it was last looked at; None: the last look has failed."""
+        self.state_at = 0.0
+        """When that look ended, in seconds since 1970."""
 
     def handle(self, line: Mapping[str, Any]) -> bool:
-        """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read."""
+        """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read. Or handles a look
+        at the state: `{"state": …}`."""
+        if "state" in line:
+            self.state, self.state_at = line["state"], time.time()
+            return False
         errors = {look["cluster"]: look["error"] for look in line["looks"]}
         failed = {cluster for cluster, error in errors.items() if error}
         for cluster in failed - self._failed:

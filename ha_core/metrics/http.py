@@ -8,7 +8,7 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
@@ -185,8 +185,15 @@ Samples = float | Mapping[Any, float]
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-def render(collector: Collector) -> bytes:
-    return generate_latest(collector)
+class _Together(NamedTuple):
+    collectors: Sequence[Collector]
+
+    def collect(self) -> Iterable[Metric]:
+        return (metric for collector in self.collectors for metric in collector.collect())
+
+
+def render(*collectors: Collector) -> bytes:
+    return generate_latest(_Together(collectors))
 
 
 class Families:

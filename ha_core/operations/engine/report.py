@@ -182,6 +182,24 @@ def report_of(
     return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, *copies)
 
 
+ProblemCode = Literal[
+    # clusters and gateways
+    "no-cluster", "no-default-cluster", "cluster-away", "masked-writer", "gateway-away", "gateway-behind",
+    "workers-away", "no-recorder", "users-full", "platform-unreadable", "platform-behind",
+    # operations
+    "operation-stands", "operation-idle", "crossing-overdue", "fence-stands", "approval-waits",
+    # clusters that come back, and deleted topics
+    "returned-with-more", "returned-with-less", "returned-unread", "not-reconciled", "lost-tails-unreadable",
+    "topics-gone", "half-deleted", "deletion-waits",
+    # mirrors
+    "mirror-uncopied", "mirror-unreadable", "mirror-orphaned", "pattern-unreadable", "pattern-unattended",
+    "pattern-in-trouble", "pattern-topic-gone", "topic-unlinked",
+    # clients
+    "client-id-shared", "client-id-anew",
+]  # fmt: skip
+"""Identifies a problem for programs: alarms are made of it, so codes keep their names."""
+
+
 @dataclass(frozen=True, slots=True)
 class Problem:
     """`about` is the thing, `text` the problem, `remedy` the way out.
@@ -192,5 +210,5 @@ class Problem:
     about: str
     text: str
     remedy: str
-    code: Code | Literal[""] = ""
+    code: ProblemCode | Code
     number: int | None = None

@@ -78,17 +78,18 @@ def pattern_problems(environment: Environment, view: View) -> Iterator[Problem]:
     for key, why in sorted(found.unreadable.items()):
         text = f"No topic is linked by it: its document cannot be read: {why}."
         remedy = "If a later version wrote it, bring the job and the tools to that version; else restore the document."
-        yield Problem(f"pattern {key}", text, remedy)
+        yield Problem(f"pattern {key}", text, remedy, "pattern-unreadable")
     for one in found.patterns:
         if why := _unattended(environment, one):
             yield Problem(
                 one.about,
                 f"New topics get no mirror by it: {why}.",
                 "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
+                "pattern-unattended",
             )
         elif one.look is not None and one.look.trouble and not view.masked.keys() & {*one.pattern.route}:
             text = f"New topics get no mirror by it: {one.look.trouble}"
-            yield Problem(one.about, text, "Repair that; the job goes on by itself.")
+            yield Problem(one.about, text, "Repair that; the job goes on by itself.", "pattern-in-trouble")
     yield from _without_mirror(found)
 
 
@@ -110,6 +111,7 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
             f"The {one.about} chooses it, and it has no mirror there: {topic.reason}",
             f"The job tries again by itself. If it shall have none, end that: `switchyard mirror link "
             f"'{one.pattern.pattern}' --from {one.pattern.source} --to {one.pattern.target} --exclude {topic.topic}`.",
+            "topic-unlinked",
         )
     # Topics without room in a look come after all that wait for an operator, unless these fill it.
     full = [
@@ -119,7 +121,7 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
     ]
     if left := len(waiting[MAX_NAMED:]) + sum(full):
         remedy = "`switchyard mirrors` lists them."
-        yield Problem("patterns", f"{amount(left, 'more topic')} may have no mirror.", remedy)
+        yield Problem("patterns", f"{amount(left, 'more topic')} may have no mirror.", remedy, "topic-unlinked")
 
 
 def pattern_notices(environment: Environment) -> Iterator[Problem]:
@@ -135,4 +137,5 @@ def pattern_notices(environment: Environment) -> Iterator[Problem]:
                     f"{'mirror stands' if len(topics) == 1 else 'mirrors stand'}.",
                     f"`switchyard mirror unlink {named} --to {one.pattern.target} --reason …` when no reader needs the "
                     "copies.",
+                    "pattern-topic-gone",
                 )

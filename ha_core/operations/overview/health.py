@@ -78,6 +78,7 @@ def _usage(environment: Environment) -> Iterator[Problem]:
             f"{users} users have usage, and no more are recorded: a move does not know what another user uses.",
             "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
             "clients log in (authentication.anonymous).",
+            "users-full",
         )
 
 
@@ -89,23 +90,26 @@ def _caches(environment: Environment) -> Iterator[Problem]:
                 f"{standing.cache} of the platform",
                 f"They cannot be read by {failures}. The rows that were read last stay in force, whatever their age.",
                 "See whether the platform and its database run, and in a gateway's log why it cannot reach it.",
+                "platform-unreadable",
             )
         elif standing.lagging:
             yield Problem(
                 f"{standing.cache} of the platform",
                 f"An older state than the agreed one is in force at {', '.join(standing.lagging)}.",
                 f"If it stays so, `switchyard platform reload {standing.cache}`.",
+                "platform-behind",
             )
 
 
 def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Problem]:
     if not view.clusters:
-        yield Problem("clusters", "No cluster is registered.", "`switchyard clusters add`")
+        yield Problem("clusters", "No cluster is registered.", "`switchyard clusters add`", "no-cluster")
     elif view.default_cluster is None:
         yield Problem(
             "clusters",
             "No cluster is the default: clients without a binding are refused.",
             "`switchyard clusters add NAME --bootstrap … --default`",
+            "no-default-cluster",
         )
     for state in clusters:
         if not state.facts.reachable and state.cluster.masked is None:
@@ -113,6 +117,7 @@ def _clusters(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
                 f"cluster {state.cluster.name}",
                 f"It {'' if state.facts.answers else 'is '}{state.words}",
                 f"Repair it or the way to it; if it stays away, {_ways_on(view, state.cluster.name)}",
+                "cluster-away",
             )
 
 
@@ -151,6 +156,7 @@ def _masked(environment: Environment, view: View, clusters: Collection[ClusterSt
                 "No client can write them.",
                 f"`switchyard unmask {name}` when it is healthy, or `switchyard migrate-from-fault` moves them to "
                 "another cluster.",
+                "masked-writer",
             )
 
 
@@ -164,15 +170,17 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 f"It is not registered. It was started {ago} ago at {expected.host}:{expected.port} and was not "
                 "stopped: it has died, or does not reach ZooKeeper.",
                 f"Start it again, or look at its log. If it is gone for good: `switchyard gateways forget {name}`.",
+                "gateway-away",
             )
     if not gateways:
-        yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.")
+        yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.", "no-gateway")
         return
     for name in sorted(_lagging(environment, view, gateways)):
         yield Problem(
             f"gateway {name}",
             f"It does not follow: it serves less than revision {view.revision}. Moves wait for it.",
             "Look at its log; stop it if it hangs: clients go to another one.",
+            "gateway-behind",
         )
     for name, workers in by_gateway(gateways).items():
         missing = max(gateway.workers for gateway in workers) - len(workers)
@@ -182,12 +190,14 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 f"{missing} of its {missing + len(workers)} workers {'is' if missing == 1 else 'are'} away: dead, or "
                 "hanging. The others serve its clients.",
                 "Look at its log, which names the worker and the reason; stop one that hangs: it is started again.",
+                "workers-away",
             )
     if not any(gateway.records_facts for gateway in gateways):
         yield Problem(
             "gateways",
             "None records facts about clusters, which a forced move needs when one dies.",
             "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
+            "no-recorder",
         )
 
 
@@ -215,9 +225,11 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
             last = f"its last step was {duration(quiet_s(environment, operation))} ago"
             text = f"It was interrupted: no executor works on it, {last}; it is {operation.state}.{stands}"
-            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`")
+            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`", "operation-stands")
         elif overdue(environment, operation):
-            yield Problem(about, "It should have crossed over by now.", f"{way} --finish-with-barrier")
+            yield Problem(
+                about, "It should have crossed over by now.", f"{way} --finish-with-barrier", "crossing-overdue"
+            )
 
 
 def _left(environment: Environment) -> frozenset[str]:
@@ -240,6 +252,7 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"topic {name}",
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
+                    "fence-stands",
                 )
     marked = grouped(
         ((extent.cluster, extent.found_end > extent.end), name)
@@ -251,10 +264,10 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
         accept = "`switchyard origins check TOPIC --accept-loss`."
         if more:
             text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
-            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}")
+            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}", "returned-with-more")
         else:
             text = f"It returned with less than it held: records of {of} are missing, and readers wait."
-            yield Problem(about, text, f"Restore them, or {accept}")
+            yield Problem(about, text, f"Restore them, or {accept}", "returned-with-less")
 
 
 def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
@@ -265,6 +278,7 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
             f"No cluster has {amount(len(names), 'topic')} of which a map is left: deleted past the gateways. "
             "To clients they are unknown, and none of their names can be created.",
             f"`switchyard topics delete {' '.join(names[:MAX_NAMED])} --reason …` forgets the maps.",
+            "topics-gone",
         )
     for name, operation, since in half_deleted(view, {one.id for one in running}):
         yield Problem(
@@ -273,12 +287,14 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
             "Its name stays taken.",
             f"`switchyard topics delete {name} --reason …` when the clusters answer; `switchyard history {operation}` "
             "names them.",
+            "half-deleted",
         )
     if names := waiting(environment):
         yield Problem(
             f"topics {listed(names)}",
             "Clients have asked for their deletion, and no gateway deletes them.",
             "See why no gateway recovers orphans, or run `switchyard topics delete`.",
+            "deletion-waits",
         )
 
 
@@ -296,6 +312,7 @@ def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
             f"It was dead at a cut and answers again. Readers of {listed(dict.fromkeys(names))} that are below the cut "
             "wait until it is known where its logs end.",
             "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
+            "returned-unread",
         )
 
 
@@ -319,7 +336,12 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
     try:
         lost = environment.store.lost_tails()
     except UnreadableDocumentError as error:
-        yield Problem(LostTail.FOLDER, "This version cannot read all lost tails of forced switches.", str(error))
+        yield Problem(
+            LostTail.FOLDER,
+            "This version cannot read all lost tails of forced switches.",
+            str(error),
+            "lost-tails-unreadable",
+        )
         return
     for cluster, tails in uncounted(lost).items():
         yield Problem(
@@ -329,6 +351,7 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
             f"`switchyard mirror reconcile {cluster} --reason …` when it is back (in Airflow the DAG "
             "`reconcile_returned_cluster`): they are counted, and it becomes the standby. If it is gone for good, with "
             "--accept-loss and the topics.",
+            "not-reconciled",
         )
         for tail in tails:
             parts = sorted(tail.partitions.items())
@@ -342,6 +365,7 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
                     f"`switchyard mirror reconcile {cluster} {tail.topic} --verify full --reason …` compares all. "
                     f"When none of its records is needed, delete the topic in {cluster}, link it again, and reconcile "
                     "it with --accept-loss.",
+                    "copy-differs",
                 )
 
 

@@ -58,6 +58,7 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
             f"Its client id {shared_id.client_id} is used from {amount(len(shared_id.addresses), 'place')} at once "
             f"({listed(shared_id.addresses)}). A binding or a move of that instance applies to all of them.",
             f"Give each client an id of its own; `switchyard connections --user {shared_id.user}` shows them.",
+            "client-id-shared",
         )
 
 
@@ -72,6 +73,7 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
             "them.",
             f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
             f"user:{user} --client-ids FORM`.",
+            "client-id-anew",
         )
 
 
@@ -85,6 +87,7 @@ def _direct_groups(environment: Environment, view: View) -> Iterator[Problem]:
             "and gateways refuse it.",
             "Give the consumers on one of both ways another group, then `switchyard usage forget USER --group "
             f"{conflict.group}`; or `switchyard direct-groups remove {conflict.pattern!r}`.",
+            "direct-group",
         )
 
 
@@ -101,6 +104,7 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
                 "Airflow "
                 f"rejects it in {duration(left_s)}.",
                 "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
+                "approval-waits",
             )
 
 
@@ -115,6 +119,7 @@ def _super_users(view: View) -> Iterator[Problem]:
                 f"user {user}",
                 f"It is a super user of {home} and is led to {led}: it does not reach {home} through gateways.",
                 f"`switchyard bindings set user:{user} {home}`",
+                "super-user",
             )
 
 
@@ -133,7 +138,7 @@ def _without_executor(
         ways = f"`switchyard resume {operation.id}`, or `switchyard undo {operation.id}`"
         if by_run:
             text = f"No task of its run in Airflow has worked on it for {ago}; {holds}."
-            yield Problem(about, text, f"Look at the run ({operation.by}). If it has ended: {ways}")
+            yield Problem(about, text, f"Look at the run ({operation.by}). If it has ended: {ways}", "operation-idle")
         else:
             text = f"No process has worked on it for {ago}; {holds}."
-            yield Problem(about, text, f"If its command was killed: {ways}")
+            yield Problem(about, text, f"If its command was killed: {ways}", "operation-idle")
