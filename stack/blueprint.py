@@ -224,6 +224,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             zookeeper_security=zookeeper_security,
             master=None if blueprint.spark is None else blueprint.spark.master,
             driver_port=ports.next_port(),
+            metrics_port=ports.next_port(),
         )
     if spec.airflow:
         blueprint.airflow = AirflowSettings(

@@ -8,15 +8,26 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
+from gateway.config import Config
 from gateway.model.counts import PREFIX, api_label
 from gateway.process.gateway import Gateway
 from gateway.process.state_metrics import state_metrics
 from gateway.runtime import clock
 from ha_core.metrics.http import Families, render
 from ha_core.metrics.process import ProcessMetrics
+from ha_core.tls.expiry import CertificateExpiry
+from ha_core.wire.tls_files import Tls
 
 _families = Families(PREFIX)
 _gauge, _counter = _families.gauge, _families.counter
+
+
+def certificates(config: Config) -> dict[str, Tls | None]:
+    """Use → the side of TLS whose certificate the gateway shows there."""
+    sides: dict[str, Tls | None] = {f"profile {name}": profile.tls for name, profile in config.profiles.items()}
+    sides["zookeeper"] = config.zookeeper.security.tls
+    sides["clients"] = None if config.tls is None else config.tls.peers
+    return sides
 
 
 class GatewayMetrics:
@@ -24,6 +35,7 @@ class GatewayMetrics:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._expiry = CertificateExpiry(certificates(gateway.config))
         self._process = ProcessMetrics()
 
     def render(self) -> bytes:
@@ -44,6 +56,9 @@ class GatewayMetrics:
         if since:
             text = "Time for which this gateway has seen the oldest of these fences."
             yield _gauge("fence_oldest_seconds", text, max(0.0, clock.now() - min(since)))
+
+        text = "When a certificate of this gateway ends, or the first of those in its file, by its use."
+        yield _gauge("certificate_expires_timestamp_seconds", text, self._expiry.found(), "use")
 
         clients = gateway.clients
         yield _gauge("connections", "Open client connections.", len(clients.open))

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.config import Config
 from gateway.model.counts import Counts
 from gateway.model.topology import ClusterTopology, Topology
 from gateway.process.metrics import GatewayMetrics
@@ -23,6 +24,14 @@ from ha_core.metrics.http import HttpServer
 from ha_core.model import Cluster, Mask, View
 from ha_core.operations.overview.measures import CrossingPartitions, RunningOperations, StateMeasures
 
+CONFIG = Config(
+    id="gw-1",
+    zookeeper={"hosts": "z:1"},
+    listen={},
+    nodes={},
+    http={},
+    authentication={"anonymous": True},
+)
 STATE = StateMeasures(
     operations=(RunningOperations("switch", "fenced", 2, 31.5),),
     migrations={"Migrating": 1, "Aged": 3},
@@ -63,6 +72,7 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             authentication=SimpleNamespace(login_rate_limiter=SimpleNamespace(unchecked=4)),
             held=SimpleNamespace(bytes=7),
         ),
+        config=CONFIG,
         settings=None,
         platform=None,
         logins=SimpleNamespace(waiting=1),

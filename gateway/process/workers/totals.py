@@ -24,6 +24,7 @@ _WORST: Mapping[str, Combine] = {
     "revision": min,
     "lease_left_seconds": min,
     "unreadable_documents": max,
+    "certificate_expires_timestamp_seconds": min,
     "fences": max,
     "fence_oldest_seconds": max,
     "cluster_reachable": min,
