@@ -141,6 +141,7 @@ class Blueprint:
             "platform": None if self.platform is None else self.platform.document(),
             "airflow": airflow,
             "spark": None if self.spark is None else self.spark.document(),
+            "mirror": None if self.mirror is None else {"metrics": f"127.0.0.1:{self.mirror.metrics_port}"},
         }
 
 
