@@ -10,6 +10,7 @@ import socket
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
@@ -328,14 +329,22 @@ def recorded(ground: Ground, name: str) -> Recording:
     return found
 
 
-def main(names: list[str]) -> None:
+def main(names: list[str]) -> int:
+    failed = []
     with tempfile.TemporaryDirectory(prefix="switchyard-alarms-") as folder, laid(Path(folder)) as ground:
         for name in names or FAULTS:
             begun = time.monotonic()
-            recording = recorded(ground, name)
+            try:
+                recording = recorded(ground, name)
+            except Exception:
+                traceback.print_exc()
+                failed.append(name)
+                continue
             recording.write()
             print(f"{name}: {len(recording.series)} series, {time.monotonic() - begun:.0f} s", flush=True)
+    print(f"not recorded: {', '.join(failed) or 'none'}", flush=True)
+    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))
