@@ -2,9 +2,10 @@
 
 import contextlib
 import json
+import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -141,6 +142,22 @@ def _show(document: dict[str, Any]) -> None:
         cluster = document["spark"]
         table.add_row("spark", cluster["ui"], "  ".join(filter(None, (cluster["master"], cluster["connect"]))))
     Console().print(table)
+    print("to use it in a shell, paste:")
+    for line in lines_to_paste(document):
+        print(f"  {line}")
+
+
+def lines_to_paste(document: Mapping[str, Any]) -> Iterator[str]:
+    """Commands that let `switchyard` and clients of a shell find the stack, unbroken whatever the terminal's width."""
+    yield f"export SWITCHYARD_ZOOKEEPER={shlex.quote(document['zookeeper'])}"
+    for variable, key in (
+        ("SWITCHYARD_SECURITY_FILE", "security_file"),
+        ("SWITCHYARD_ZOOKEEPER_SECURITY_FILE", "zookeeper_security_file"),
+        ("BOOTSTRAP", "bootstrap"),
+    ):
+        if document.get(key):
+            yield f"export {variable}={shlex.quote(document[key])}"
+    yield "switchyard status"
 
 
 @app.command()
