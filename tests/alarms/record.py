@@ -177,6 +177,12 @@ def cluster_dead(ground: Ground) -> Iterator[int]:
     ground.stack.restart("cluster/east")
 
 
+def writer_masked(ground: Ground) -> Iterator[int]:
+    switchyard(ground.stack, "mask", "east", "--reason", "drill", "--force", "--yes")
+    yield 60
+    switchyard(ground.stack, "unmask", "east", "--reason", "drill", "--yes")
+
+
 def mirror_behind(ground: Ground) -> Iterator[int]:
     throttled = ("mirror", "throttle", "mirrored", "--to", "west", "--reason", "drill")
     switchyard(ground.stack, *throttled, "--max-bytes-s", "1000", "--yes")
@@ -257,6 +263,7 @@ FAULTS: dict[str, Fault] = {
         gateway_paused,
         gateway_starved,
         gateway_cut_from_zookeeper,
+        writer_masked,
         mirror_behind,
         mirror_job_killed,
         cluster_dead,

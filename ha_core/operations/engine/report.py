@@ -184,18 +184,19 @@ def report_of(
 
 ProblemCode = Literal[
     # clusters and gateways
-    "no-cluster", "no-default-cluster", "cluster-away", "masked-writer", "gateway-away", "gateway-behind",
-    "workers-away", "no-recorder", "users-full", "platform-unreadable", "platform-behind",
+    "no-cluster", "no-default-cluster", "cluster-away", "masked-writer", "gateway-died", "gateway-behind",
+    "worker-away", "no-facts-recorder", "usage-full", "platform-unreadable", "platform-behind",
     # operations
-    "operation-stands", "operation-idle", "crossing-overdue", "fence-stands", "approval-waits",
+    "operation-abandoned", "operation-without-executor", "crossing-overdue", "fence-left", "approval-waits",
     # clusters that come back, and deleted topics
-    "returned-with-more", "returned-with-less", "returned-unread", "not-reconciled", "lost-tails-unreadable",
-    "topics-gone", "half-deleted", "deletion-waits",
+    "origin-has-more", "origin-lacks-records", "origin-unchecked", "not-reconciled", "tail-differs", "tails-unreadable",
+    "topics-gone", "deletion-incomplete", "deletion-waits",
     # mirrors
-    "mirror-uncopied", "mirror-unreadable", "mirror-orphaned", "pattern-unreadable", "pattern-unattended",
-    "pattern-in-trouble", "pattern-topic-gone", "topic-unlinked",
+    "mirror-not-copied", "mirror-stopped", "mirror-not-in-sync", "mirror-unreadable", "mirror-without-source",
+    "pattern-unreadable", "pattern-unattended",
+    "pattern-failed", "mirror-left-over", "topic-without-mirror",
     # clients
-    "client-id-shared", "client-id-anew",
+    "client-id-shared", "client-id-anew", "direct-group-used", "super-user-elsewhere",
 ]  # fmt: skip
 """Identifies a problem for programs: alarms are made of it, so codes keep their names."""
 

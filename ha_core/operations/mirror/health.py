@@ -125,7 +125,7 @@ def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
             "mirrors",
             f"No job copies {listed(alone)}: records written meanwhile are on no standby.",
             "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
-            "mirror-uncopied",
+            "mirror-not-copied",
         )
     for row in waiting:
         if row.state == "unreadable":
@@ -142,7 +142,7 @@ def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
                 "Follow the reason: after a refused setting or right the copier retries within a minute. Or end the "
                 f"mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the copy, and link it "
                 "again.",
-                "copy-stopped",
+                "mirror-stopped",
             )
 
 
@@ -159,7 +159,7 @@ def orphaned(environment: Environment, view: View) -> Iterator[Problem]:
                 f"{mirror.source}, its source, is neither the writer nor a copy any more: it gets no more records.",
                 f"`switchyard mirror unlink {mirror.topic} --to {mirror.target} --delete-copy`, then link it from "
                 f"{listed(sorted(topic.writers))} or from a copy.",
-                "mirror-orphaned",
+                "mirror-without-source",
             )
 
 
@@ -199,8 +199,8 @@ def not_in_sync(environment: Environment) -> Iterator[Problem]:
             f"mirrors of {look.source} in {look.target}",
             f"{finding.about}, {finding.what}: {finding.reason}",
             "Repair that; `switchyard mirror sync` tries again at once.",
-            "not-in-sync",
+            "mirror-not-in-sync",
         )
     if len(stops) > MAX_SYNC_PROBLEMS:
         text = f"{len(stops) - MAX_SYNC_PROBLEMS} more findings differ from their sources."
-        yield Problem("mirrors", text, "`switchyard mirrors` lists them.", "not-in-sync")
+        yield Problem("mirrors", text, "`switchyard mirrors` lists them.", "mirror-not-in-sync")

@@ -89,7 +89,7 @@ def pattern_problems(environment: Environment, view: View) -> Iterator[Problem]:
             )
         elif one.look is not None and one.look.trouble and not view.masked.keys() & {*one.pattern.route}:
             text = f"New topics get no mirror by it: {one.look.trouble}"
-            yield Problem(one.about, text, "Repair that; the job goes on by itself.", "pattern-in-trouble")
+            yield Problem(one.about, text, "Repair that; the job goes on by itself.", "pattern-failed")
     yield from _without_mirror(found)
 
 
@@ -111,7 +111,7 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
             f"The {one.about} chooses it, and it has no mirror there: {topic.reason}",
             f"The job tries again by itself. If it shall have none, end that: `switchyard mirror link "
             f"'{one.pattern.pattern}' --from {one.pattern.source} --to {one.pattern.target} --exclude {topic.topic}`.",
-            "topic-unlinked",
+            "topic-without-mirror",
         )
     # Topics without room in a look come after all that wait for an operator, unless these fill it.
     full = [
@@ -121,7 +121,7 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
     ]
     if left := len(waiting[MAX_NAMED:]) + sum(full):
         remedy = "`switchyard mirrors` lists them."
-        yield Problem("patterns", f"{amount(left, 'more topic')} may have no mirror.", remedy, "topic-unlinked")
+        yield Problem("patterns", f"{amount(left, 'more topic')} may have no mirror.", remedy, "topic-without-mirror")
 
 
 def pattern_notices(environment: Environment) -> Iterator[Problem]:
@@ -137,5 +137,5 @@ def pattern_notices(environment: Environment) -> Iterator[Problem]:
                     f"{'mirror stands' if len(topics) == 1 else 'mirrors stand'}.",
                     f"`switchyard mirror unlink {named} --to {one.pattern.target} --reason …` when no reader needs the "
                     "copies.",
-                    "pattern-topic-gone",
+                    "mirror-left-over",
                 )

@@ -78,7 +78,7 @@ def _usage(environment: Environment) -> Iterator[Problem]:
             f"{users} users have usage, and no more are recorded: a move does not know what another user uses.",
             "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
             "clients log in (authentication.anonymous).",
-            "users-full",
+            "usage-full",
         )
 
 
@@ -170,7 +170,7 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 f"It is not registered. It was started {ago} ago at {expected.host}:{expected.port} and was not "
                 "stopped: it has died, or does not reach ZooKeeper.",
                 f"Start it again, or look at its log. If it is gone for good: `switchyard gateways forget {name}`.",
-                "gateway-away",
+                "gateway-died",
             )
     if not gateways:
         yield Problem("gateways", "No gateway is alive: no client is served.", "Start them.", "no-gateway")
@@ -190,14 +190,14 @@ def _gateways(environment: Environment, view: View, gateways: Collection[Gateway
                 f"{missing} of its {missing + len(workers)} workers {'is' if missing == 1 else 'are'} away: dead, or "
                 "hanging. The others serve its clients.",
                 "Look at its log, which names the worker and the reason; stop one that hangs: it is started again.",
-                "workers-away",
+                "worker-away",
             )
     if not any(gateway.records_facts for gateway in gateways):
         yield Problem(
             "gateways",
             "None records facts about clusters, which a forced move needs when one dies.",
             "Set record_facts_s in a gateway, or run `switchyard facts record --every 60`.",
-            "no-recorder",
+            "no-facts-recorder",
         )
 
 
@@ -225,7 +225,7 @@ def _operations(environment: Environment, running: Collection[Operation]) -> Ite
             stands = " Its fence stands: clients wait." if operation.state == "fenced" else ""
             last = f"its last step was {duration(quiet_s(environment, operation))} ago"
             text = f"It was interrupted: no executor works on it, {last}; it is {operation.state}.{stands}"
-            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`", "operation-stands")
+            yield Problem(about, text, f"{way}, or `switchyard undo {operation.id}`", "operation-abandoned")
         elif overdue(environment, operation):
             yield Problem(
                 about, "It should have crossed over by now.", f"{way} --finish-with-barrier", "crossing-overdue"
@@ -252,7 +252,7 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
                     f"topic {name}",
                     f"A fence of operation {fence.operation}, which has ended, stands on it: clients wait.",
                     f"`switchyard resume {fence.operation}`",
-                    "fence-stands",
+                    "fence-left",
                 )
     marked = grouped(
         ((extent.cluster, extent.found_end > extent.end), name)
@@ -264,10 +264,10 @@ def _topics(view: View, running: Collection[Operation]) -> Iterator[Problem]:
         accept = "`switchyard origins check TOPIC --accept-loss`."
         if more:
             text = f"It returned with records of {of} above the cut, which no reader gets, and readers wait."
-            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}", "returned-with-more")
+            yield Problem(about, text, f"Copy those that matter from {cluster}, then {accept}", "origin-has-more")
         else:
             text = f"It returned with less than it held: records of {of} are missing, and readers wait."
-            yield Problem(about, text, f"Restore them, or {accept}", "returned-with-less")
+            yield Problem(about, text, f"Restore them, or {accept}", "origin-lacks-records")
 
 
 def _ends(environment: Environment, view: View, running: Collection[Operation]) -> Iterator[Problem]:
@@ -287,7 +287,7 @@ def _ends(environment: Environment, view: View, running: Collection[Operation]) 
             "Its name stays taken.",
             f"`switchyard topics delete {name} --reason …` when the clusters answer; `switchyard history {operation}` "
             "names them.",
-            "half-deleted",
+            "deletion-incomplete",
         )
     if names := waiting(environment):
         yield Problem(
@@ -312,7 +312,7 @@ def _returned(view: View, clusters: Collection[ClusterState]) -> Iterator[Proble
             f"It was dead at a cut and answers again. Readers of {listed(dict.fromkeys(names))} that are below the cut "
             "wait until it is known where its logs end.",
             "`switchyard origins check` (in Airflow the DAG `check_origins` does it every 5 minutes)",
-            "returned-unread",
+            "origin-unchecked",
         )
 
 
@@ -340,7 +340,7 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
             LostTail.FOLDER,
             "This version cannot read all lost tails of forced switches.",
             str(error),
-            "lost-tails-unreadable",
+            "tails-unreadable",
         )
         return
     for cluster, tails in uncounted(lost).items():
@@ -365,7 +365,7 @@ def left_behind(environment: Environment) -> Iterator[Problem]:
                     f"`switchyard mirror reconcile {cluster} {tail.topic} --verify full --reason …` compares all. "
                     f"When none of its records is needed, delete the topic in {cluster}, link it again, and reconcile "
                     "it with --accept-loss.",
-                    "copy-differs",
+                    "tail-differs",
                 )
 
 

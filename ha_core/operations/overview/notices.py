@@ -87,7 +87,7 @@ def _direct_groups(environment: Environment, view: View) -> Iterator[Problem]:
             "and gateways refuse it.",
             "Give the consumers on one of both ways another group, then `switchyard usage forget USER --group "
             f"{conflict.group}`; or `switchyard direct-groups remove {conflict.pattern!r}`.",
-            "direct-group",
+            "direct-group-used",
         )
 
 
@@ -119,7 +119,7 @@ def _super_users(view: View) -> Iterator[Problem]:
                 f"user {user}",
                 f"It is a super user of {home} and is led to {led}: it does not reach {home} through gateways.",
                 f"`switchyard bindings set user:{user} {home}`",
-                "super-user",
+                "super-user-elsewhere",
             )
 
 
@@ -138,7 +138,9 @@ def _without_executor(
         ways = f"`switchyard resume {operation.id}`, or `switchyard undo {operation.id}`"
         if by_run:
             text = f"No task of its run in Airflow has worked on it for {ago}; {holds}."
-            yield Problem(about, text, f"Look at the run ({operation.by}). If it has ended: {ways}", "operation-idle")
+            yield Problem(
+                about, text, f"Look at the run ({operation.by}). If it has ended: {ways}", "operation-without-executor"
+            )
         else:
             text = f"No process has worked on it for {ago}; {holds}."
-            yield Problem(about, text, f"If its command was killed: {ways}", "operation-idle")
+            yield Problem(about, text, f"If its command was killed: {ways}", "operation-without-executor")
