@@ -18,7 +18,7 @@ WIDTH, HEIGHT = 24, 8
 STAT_HEIGHT = 4
 
 
-class Query(NamedTuple):
+class PanelQuery(NamedTuple):
     """:ivar legend: names a line by its labels."""
 
     expression: str
@@ -30,7 +30,7 @@ class Graph(NamedTuple):
 
     title: str
     unit: str
-    queries: Sequence[Query]
+    queries: Sequence[PanelQuery]
     says: str = ""
 
 
@@ -43,13 +43,13 @@ class Figure(NamedTuple):
 
     title: str
     unit: str
-    query: Query
+    query: PanelQuery
     bad_from: float | None = None
     bad_below: float | None = None
     says: str = ""
 
 
-class Row(NamedTuple):
+class PanelRow(NamedTuple):
     title: str
     panels: Sequence[Figure | Graph]
 
@@ -59,7 +59,7 @@ class Board(NamedTuple):
 
     file: str
     title: str
-    rows: Sequence[Row]
+    rows: Sequence[PanelRow]
 
 
 _RATE = "[$__rate_interval]"
@@ -68,9 +68,9 @@ _NONE = "0 * max(switchyard_state_looked_timestamp_seconds)"
 _SIDES = (("request", "client"), ("broker", "brokers"))
 
 
-def _latency(api: str, quantile: float) -> tuple[Query, ...]:
+def _latency(api: str, quantile: float) -> tuple[PanelQuery, ...]:
     return tuple(
-        Query(
+        PanelQuery(
             f"histogram_quantile({quantile}, sum by (le) "
             f'(rate(switchyard_gateway_{side}_seconds_bucket{{api="{api}"}}{_RATE})))',
             f"{words}, p{round(100 * quantile)}",
@@ -79,7 +79,7 @@ def _latency(api: str, quantile: float) -> tuple[Query, ...]:
     )
 
 
-_OWN_TIME = Query(
+_OWN_TIME = PanelQuery(
     f"sum by (api) (rate(switchyard_gateway_request_seconds_sum{_RATE})) "
     f"/ sum by (api) (rate(switchyard_gateway_request_seconds_count{_RATE})) "
     f"- sum by (api) (rate(switchyard_gateway_broker_seconds_sum{_RATE})) "
@@ -91,49 +91,49 @@ FLEET = Board(
     "switchyard-fleet",
     "Switchyard: fleet",
     (
-        Row(
+        PanelRow(
             "Now",
             (
-                Figure("Gateways ready", "short", Query("sum(switchyard_gateway_ready)"), bad_below=2),
-                Figure("Gateways down", "short", Query('sum(up{job="switchyard-gateway"} == bool 0)'), bad_from=1),
+                Figure("Gateways ready", "short", PanelQuery("sum(switchyard_gateway_ready)"), bad_below=2),
+                Figure("Gateways down", "short", PanelQuery('sum(up{job="switchyard-gateway"} == bool 0)'), bad_from=1),
                 Figure(
                     "Clusters away",
                     "short",
-                    Query("sum(max by (cluster) (switchyard_gateway_cluster_reachable) == bool 0)"),
+                    PanelQuery("sum(max by (cluster) (switchyard_gateway_cluster_reachable) == bool 0)"),
                     bad_from=1,
                     says="Masked ones count, too.",
                 ),
-                Figure("Connections", "short", Query("sum(switchyard_gateway_connections)")),
+                Figure("Connections", "short", PanelQuery("sum(switchyard_gateway_connections)")),
                 Figure(
                     "Problems",
                     "short",
-                    Query(f"sum(switchyard_problems) or {_NONE}"),
+                    PanelQuery(f"sum(switchyard_problems) or {_NONE}"),
                     bad_from=1,
                     says="As `switchyard status --check` lists them. No value: no gateway looks at the state.",
                 ),
                 Figure(
                     "Lease left",
                     "s",
-                    Query("min(switchyard_gateway_lease_left_seconds)"),
+                    PanelQuery("min(switchyard_gateway_lease_left_seconds)"),
                     bad_below=1,
                     says="Of the gateway with the least. At 0 its clients wait for ZooKeeper.",
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Clusters",
             (
                 Graph(
                     "Reachable",
                     "bool_yes_no",
-                    (Query("min by (cluster) (switchyard_gateway_cluster_reachable)", "{{cluster}}"),),
+                    (PanelQuery("min by (cluster) (switchyard_gateway_cluster_reachable)", "{{cluster}}"),),
                     "By the gateway that sees it worst.",
                 ),
                 Graph(
                     "Age of recorded facts",
                     "s",
                     (
-                        Query(
+                        PanelQuery(
                             "time() - max by (cluster) (switchyard_gateway_facts_recorded_timestamp_seconds)",
                             "{{cluster}}",
                         ),
@@ -144,23 +144,23 @@ FLEET = Board(
                     "Connections dialled",
                     "ops",
                     (
-                        Query(
+                        PanelQuery(
                             f"sum by (cluster, outcome) (rate(switchyard_gateway_upstream_dials_total{_RATE}))",
                             "{{cluster}} {{outcome}}",
                         ),
                     ),
                 ),
-                Graph("Problems by code", "short", (Query("max by (code) (switchyard_problems)", "{{code}}"),)),
+                Graph("Problems by code", "short", (PanelQuery("max by (code) (switchyard_problems)", "{{code}}"),)),
             ),
         ),
-        Row(
+        PanelRow(
             "Traffic",
             (
                 Graph(
                     "Bytes",
                     "Bps",
                     (
-                        Query(
+                        PanelQuery(
                             f"sum by (side, direction) (rate(switchyard_gateway_bytes_total{_RATE}))",
                             "{{side}} {{direction}}",
                         ),
@@ -169,18 +169,18 @@ FLEET = Board(
                 Graph(
                     "Requests",
                     "reqps",
-                    (Query(f"sum by (api) (rate(switchyard_gateway_requests_total{_RATE}))", "{{api}}"),),
+                    (PanelQuery(f"sum by (api) (rate(switchyard_gateway_requests_total{_RATE}))", "{{api}}"),),
                 ),
                 Graph(
                     "Revision",
                     "short",
-                    (Query("switchyard_gateway_revision", "{{instance}}"),),
+                    (PanelQuery("switchyard_gateway_revision", "{{instance}}"),),
                     "A gateway below the others does not follow; moves wait for it.",
                 ),
                 Graph(
                     "Versions",
                     "short",
-                    (Query("count by (version) (switchyard_build_info)", "{{version}}"),),
+                    (PanelQuery("count by (version) (switchyard_build_info)", "{{version}}"),),
                 ),
             ),
         ),
@@ -191,76 +191,78 @@ MOVES = Board(
     "switchyard-moves-and-mirrors",
     "Switchyard: moves and mirrors",
     (
-        Row(
+        PanelRow(
             "Moves now",
             (
                 Figure(
                     "Operations",
                     "short",
-                    Query(f"sum(switchyard_operations) or {_NONE}"),
+                    PanelQuery(f"sum(switchyard_operations) or {_NONE}"),
                 ),
                 Figure(
                     "Fences",
                     "short",
-                    Query("max(switchyard_gateway_fences)"),
+                    PanelQuery("max(switchyard_gateway_fences)"),
                     says="Clients of fenced topics wait. A fence takes a fraction of a second.",
                 ),
                 Figure(
                     "Oldest fence",
                     "s",
-                    Query("max(switchyard_gateway_fence_oldest_seconds) or max(switchyard_gateway_fences) == 0"),
+                    PanelQuery("max(switchyard_gateway_fence_oldest_seconds) or max(switchyard_gateway_fences) == 0"),
                     bad_from=30,
                 ),
-                Figure("Approvals waiting", "short", Query("max(switchyard_approvals_waiting)")),
+                Figure("Approvals waiting", "short", PanelQuery("max(switchyard_approvals_waiting)")),
                 Figure(
                     "Records until the cuts",
                     "short",
-                    Query("max(switchyard_crossing_missing_records)"),
+                    PanelQuery("max(switchyard_crossing_missing_records)"),
                     says="Of all partitions that cross over and whose log ends are known.",
                 ),
                 Figure(
                     "Partitions of unknown end",
                     "short",
-                    Query('max(switchyard_crossing_partitions{progress="unknown"})'),
+                    PanelQuery('max(switchyard_crossing_partitions{progress="unknown"})'),
                     bad_from=1,
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Moves",
             (
                 Graph(
                     "Operations by kind and state",
                     "short",
                     (
-                        Query(
+                        PanelQuery(
                             f"max by (kind, state) (switchyard_operations) or {_NONE}",
                             "{{kind}} {{state}}",
                         ),
                     ),
                 ),
-                Graph("Topics by status", "short", (Query("max by (status) (switchyard_migrations)", "{{status}}"),)),
+                Graph(
+                    "Topics by status", "short", (PanelQuery("max by (status) (switchyard_migrations)", "{{status}}"),)
+                ),
                 Graph(
                     "Partitions on their way to the cut",
                     "short",
-                    (Query("max by (progress) (switchyard_crossing_partitions)", "{{progress}}"),),
+                    (PanelQuery("max by (progress) (switchyard_crossing_partitions)", "{{progress}}"),),
                 ),
                 Graph(
                     "Refusals",
                     "reqps",
-                    (Query(f"sum by (cause) (rate(switchyard_gateway_refusals_total{_RATE}))", "{{cause}}"),),
+                    (PanelQuery(f"sum by (cause) (rate(switchyard_gateway_refusals_total{_RATE}))", "{{cause}}"),),
                     "Those for a fence are a move's; those of other causes are the clients'.",
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Mirrors",
             (
                 Graph(
                     "Loss if the source died now",
                     "s",
                     (
-                        Query(
+                        PanelQuery(
                             "max by (source, target) (switchyard_mirror_longest_rpo_seconds)",
                             "{{source}} to {{target}}",
                         ),
@@ -271,7 +273,7 @@ MOVES = Board(
                     "Records not copied yet",
                     "short",
                     (
-                        Query(
+                        PanelQuery(
                             "max by (source, target) (switchyard_mirror_total_lag_records)", "{{source}} to {{target}}"
                         ),
                     ),
@@ -280,8 +282,8 @@ MOVES = Board(
                     "Partitions by state",
                     "short",
                     (
-                        Query("sum by (state) (switchyard_mirror_partitions)", "{{state}}"),
-                        Query("sum(switchyard_mirror_unknown_lag_partitions)", "of unknown lag"),
+                        PanelQuery("sum by (state) (switchyard_mirror_partitions)", "{{state}}"),
+                        PanelQuery("sum(switchyard_mirror_unknown_lag_partitions)", "of unknown lag"),
                     ),
                     "Stopped ones need an operator.",
                 ),
@@ -289,7 +291,7 @@ MOVES = Board(
                     "Bytes copied",
                     "Bps",
                     (
-                        Query(
+                        PanelQuery(
                             f"sum by (source, target) (rate(switchyard_mirror_copied_bytes_total{_RATE}))",
                             "{{source}} to {{target}}",
                         ),
@@ -304,7 +306,7 @@ GATEWAY = Board(
     "switchyard-gateway",
     "Switchyard: gateway",
     (
-        Row(
+        PanelRow(
             "Is it the gateway?",
             (
                 Graph(
@@ -329,7 +331,7 @@ GATEWAY = Board(
                     "Lateness of the event loop",
                     "s",
                     (
-                        Query(
+                        PanelQuery(
                             "histogram_quantile(0.99, sum by (le, instance) "
                             f"(rate(switchyard_gateway_loop_lag_seconds_bucket{_RATE})))",
                             "{{instance}}, p99",
@@ -339,15 +341,15 @@ GATEWAY = Board(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Clients",
             (
-                Graph("Connections", "short", (Query("switchyard_gateway_connections", "{{instance}}"),)),
+                Graph("Connections", "short", (PanelQuery("switchyard_gateway_connections", "{{instance}}"),)),
                 Graph(
                     "Connections accepted",
                     "ops",
                     (
-                        Query(
+                        PanelQuery(
                             f"sum by (instance) (rate(switchyard_gateway_connections_accepted_total{_RATE}))",
                             "{{instance}}",
                         ),
@@ -356,14 +358,14 @@ GATEWAY = Board(
                 Graph(
                     "Requests by outcome",
                     "reqps",
-                    (Query(f"sum by (outcome) (rate(switchyard_gateway_requests_total{_RATE}))", "{{outcome}}"),),
+                    (PanelQuery(f"sum by (outcome) (rate(switchyard_gateway_requests_total{_RATE}))", "{{outcome}}"),),
                     "passed: as it is; mapped: other offsets; composed: several clusters; local: by the gateway.",
                 ),
                 Graph(
                     "Composed requests, p99",
                     "s",
                     (
-                        Query(
+                        PanelQuery(
                             "histogram_quantile(0.99, sum by (le, api) "
                             f"(rate(switchyard_gateway_composed_request_seconds_bucket{_RATE})))",
                             "{{api}}",
@@ -372,32 +374,40 @@ GATEWAY = Board(
                 ),
             ),
         ),
-        Row(
+        PanelRow(
             "Process",
             (
                 Graph(
                     "Processor",
                     "percentunit",
-                    (Query(f'rate(process_cpu_seconds_total{{job="switchyard-gateway"}}{_RATE})', "{{instance}}"),),
+                    (
+                        PanelQuery(
+                            f'rate(process_cpu_seconds_total{{job="switchyard-gateway"}}{_RATE})', "{{instance}}"
+                        ),
+                    ),
                     "Of a core, for all workers of a gateway. Add one above 80 % for each worker.",
                 ),
                 Graph(
                     "Memory",
                     "bytes",
-                    (Query('process_resident_memory_bytes{job="switchyard-gateway"}', "{{instance}}"),),
+                    (PanelQuery('process_resident_memory_bytes{job="switchyard-gateway"}', "{{instance}}"),),
                 ),
                 Graph(
                     "Bytes of clients that are held",
                     "bytes",
                     (
-                        Query("sum by (instance) (switchyard_gateway_held_request_bytes)", "{{instance}} requests"),
-                        Query("sum by (instance) (switchyard_gateway_untaken_answer_bytes)", "{{instance}} answers"),
+                        PanelQuery(
+                            "sum by (instance) (switchyard_gateway_held_request_bytes)", "{{instance}} requests"
+                        ),
+                        PanelQuery(
+                            "sum by (instance) (switchyard_gateway_untaken_answer_bytes)", "{{instance}} answers"
+                        ),
                     ),
                 ),
                 Graph(
                     "Open files",
                     "short",
-                    (Query('process_open_fds{job="switchyard-gateway"}', "{{instance}}"),),
+                    (PanelQuery('process_open_fds{job="switchyard-gateway"}', "{{instance}}"),),
                 ),
             ),
         ),
@@ -406,7 +416,7 @@ GATEWAY = Board(
 BOARDS = (FLEET, MOVES, GATEWAY)
 
 
-def _target(query: Query, instant: bool) -> prometheus.Dataquery:
+def _target(query: PanelQuery, instant: bool) -> prometheus.Dataquery:
     target = prometheus.Dataquery().expr(query.expression).legend_format(query.legend or "__auto")
     return target.instant() if instant else target.range()
 

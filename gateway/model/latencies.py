@@ -22,7 +22,7 @@ LAST_TIMED = max(_LABELS)
 """Requests up to this API key are timed."""
 
 
-class Tally:
+class TimeTally:
     """Times by upper bound: plain numbers, since each request adds to one."""
 
     __slots__ = ("counts", "total_s")
@@ -45,9 +45,9 @@ class Latencies:
     __slots__ = ("brokers", "direct", "requests")
 
     def __init__(self) -> None:
-        self.direct = tuple(Tally() for _ in _LABELS)
-        self.requests = tuple(Tally() for _ in _LABELS)
-        self.brokers = tuple(Tally() for _ in _LABELS)
+        self.direct = tuple(TimeTally() for _ in _LABELS)
+        self.requests = tuple(TimeTally() for _ in _LABELS)
+        self.brokers = tuple(TimeTally() for _ in _LABELS)
 
     def passed(self, key: int, came_at: float, sent_at: float, now: float) -> None:
         """An answer goes out as it comes.
@@ -80,7 +80,7 @@ class Latencies:
         yield _family(f"{prefix}broker_seconds", text, self.direct, self.brokers)
 
 
-def _family(name: str, text: str, direct: tuple[Tally, ...], others: tuple[Tally, ...]) -> Metric:
+def _family(name: str, text: str, direct: tuple[TimeTally, ...], others: tuple[TimeTally, ...]) -> Metric:
     family = HistogramMetricFamily(name, text, labels=("api",))
     for key, label in _LABELS.items():
         both = direct[key], others[key]
@@ -88,7 +88,7 @@ def _family(name: str, text: str, direct: tuple[Tally, ...], others: tuple[Tally
     return family
 
 
-def cumulative(tallies: Iterable[Tally]) -> list[tuple[str, float]]:
+def cumulative(tallies: Iterable[TimeTally]) -> list[tuple[str, float]]:
     """Upper bound → how many took no longer, of all tallies together."""
     found, sum_ = [], 0
     for bound, counts in zip((*BOUNDS_S, "+Inf"), zip(*(tally.counts for tally in tallies), strict=True), strict=True):

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from prometheus_client.core import HistogramMetricFamily, Metric
 
-from gateway.model.latencies import Tally, cumulative
+from gateway.model.latencies import TimeTally, cumulative
 from gateway.runtime import clock
 
 EVERY_S = 0.25
@@ -13,7 +13,7 @@ EVERY_S = 0.25
 
 class LoopLag:
     def __init__(self) -> None:
-        self._tally = Tally()
+        self._tally = TimeTally()
 
     async def keep(self) -> None:
         """Measures; never returns. The kernel's own lateness, up to a millisecond, counts, too."""

@@ -185,7 +185,7 @@ Samples = float | Mapping[Any, float]
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-class _Together(NamedTuple):
+class _Joined(NamedTuple):
     collectors: Sequence[Collector]
 
     def collect(self) -> Iterable[Metric]:
@@ -193,7 +193,7 @@ class _Together(NamedTuple):
 
 
 def render(*collectors: Collector) -> bytes:
-    return generate_latest(_Together(collectors))
+    return generate_latest(_Joined(collectors))
 
 
 class Families:

@@ -16,7 +16,7 @@ def own_version() -> str:
 
 
 class ProcessMetrics:
-    """Of this process."""
+    """The metrics of this process."""
 
     def __init__(self) -> None:
         self._process = ProcessCollector(registry=None)

@@ -18,7 +18,7 @@ RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 EVERY_S = 5
 """Between two scrapes."""
 STEPS = 4
-"""What a series has changed by in the last so many scrapes goes on."""
+"""A series goes on to change as it did in its last so many scrapes."""
 _NAME = re.compile(r"\b(?:up|process_\w+|switchyard_\w+)\b")
 
 
