@@ -78,6 +78,9 @@ class HelperProcess(ABC):
     def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles one line of the process's output. Returns whether the process was of use."""
 
+    def begun(self) -> None:  # noqa: B027 - most have nothing to do
+        """A process has begun: what an earlier one told is old."""
+
     @property
     def able(self) -> bool:
         """Whether this gateway may be elected."""
@@ -122,6 +125,7 @@ class HelperProcess(ABC):
             )
         except OSError as error:
             return str(error)
+        self.begun()
         self.running = True
         _log.info("%s is done by this gateway (pid %d)", self.doing, process.pid)
         reading = asyncio.create_task(self._converse(process))
@@ -193,6 +197,9 @@ class RecorderProcess(HelperProcess):
         """The state in numbers (`StateMeasures`), as it was last looked at; None: the last look has failed."""
         self.state_at = 0.0
         """When that look ended, in seconds since 1970."""
+
+    def begun(self) -> None:
+        self.state = None
 
     def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read. Or handles a look
