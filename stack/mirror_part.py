@@ -35,6 +35,7 @@ class MirrorPart:
     """None: `local[*]`."""
     driver_port: int
     """Marks an executor on the stack's worker as this job's."""
+    metrics_port: int
     name: str = "mirror"
     port: None = None
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "spark/master", "spark/worker")
@@ -72,7 +73,7 @@ class MirrorPart:
         tasks = () if self.master is None else ("--tasks", "1")
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
         return PartProgram(
-            (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks),
+            (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks, "--metrics-port", str(self.metrics_port)),
             {**self.environment, **self.security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
         )
 

@@ -140,7 +140,11 @@ RULES = (
     ),
     Rule(
         "gateway/session",
-        (*_PURE, "gateway.model.counts", "gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
+        (
+            *_PURE,
+            *("gateway.model.counts", "gateway.model.latencies.LAST_TIMED"),
+            *("gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
+        ),
         None,
         SESSION_IMPURE,
         clock=False,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from prometheus_client import Histogram
 
 from gateway.model.fence_costs import FenceCosts
+from gateway.model.latencies import Latencies
 from ha_core.wire.codes import ApiKey
 
 PREFIX = "switchyard_gateway_"
@@ -50,6 +51,7 @@ class Counts:
     fences: FenceCosts = field(default_factory=FenceCosts)
     composed: Histogram = field(default_factory=_composed)
     """By API."""
+    latencies: Latencies = field(default_factory=Latencies)
 
 
 def api_label(key: int) -> str:

@@ -308,6 +308,8 @@ class RequestsInFlight:
             if ready.refused:
                 self._client.producer_order.delivered(ready.refused, context.now)
             if ready.frame and context.life.connected:
+                request = ready.request
+                context.shared.counts.latencies.answered(request.api_key, request.came_at, context.now)
                 self.given_bytes += len(ready.frame)
                 context.out.append(ToClient(ready.frame))
             if ready.last:

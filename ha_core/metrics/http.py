@@ -8,7 +8,7 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from errno import EINVAL
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -189,8 +189,15 @@ Samples = float | Mapping[Any, float]
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-def render(collector: Collector) -> bytes:
-    return generate_latest(collector)
+class _Joined(NamedTuple):
+    collectors: Sequence[Collector]
+
+    def collect(self) -> Iterable[Metric]:
+        return (metric for collector in self.collectors for metric in collector.collect())
+
+
+def render(*collectors: Collector) -> bytes:
+    return generate_latest(_Joined(collectors))
 
 
 class Families:

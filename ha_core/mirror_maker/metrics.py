@@ -12,6 +12,7 @@ from typing import NamedTuple
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from ha_core.metrics.http import Families, render
+from ha_core.metrics.process import ProcessMetrics
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.sampled import Recent, Sampled
 from ha_core.mirror_maker.running_flow import RunningFlow
@@ -65,9 +66,10 @@ class FlowMetrics:
 
     def __init__(self, running: Callable[[], Iterable[RunningFlow]]) -> None:
         self._running = running
+        self._process = ProcessMetrics()
 
     def render(self) -> bytes:
-        return render(self)
+        return render(self, self._process)
 
     def collect(self) -> Iterable[Metric]:
         flows = list(self._running())
