@@ -52,7 +52,7 @@ class FlowState:
 
     def to_json(self) -> dict[str, object]:
         """Named tuples would be lists in JSON, and readers look for their fields."""
-        named = {
+        named: dict[str, tuple[SkippedTopic, ...] | tuple[SkippedGroup, ...]] = {
             "skipped_topics": self.skipped_topics,
             "skipped_groups": self.skipped_groups,
             "not_committed": self.not_committed,
