@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
 import uvloop
 
@@ -23,6 +22,7 @@ from gateway.runtime import gc_policy
 from gateway.runtime.offload import SWITCH_S
 from ha_core.datacache.core.errors import DataCacheError
 from ha_core.metrics.http import HttpServer
+from ha_core.metrics.process import own_version
 from ha_core.model.shown import ShownFormatter
 from ha_core.store.errors import StoreError
 from ha_core.store.security import OPEN_WARNING
@@ -97,7 +97,7 @@ async def _serve(config: Config, shared: Sequence[socket.socket]) -> int:
     state = await _connected(config, stopping)
     if state is None:
         return 0
-    gateway = Gateway(config, state, _version(), shared)
+    gateway = Gateway(config, state, own_version(), shared)
     # A worker's page is for its parent alone, which merges them.
     at = (worker_queries.LOOPBACK, 0) if config.worker_of else (config.http.host, config.http.port)
     more = pages(gateway, config.http)
@@ -143,13 +143,6 @@ async def _connected(config: Config, stopping: asyncio.Event) -> Store | None:
             _log.warning("waiting for ZooKeeper: %s", error)
             await asyncio.sleep(RETRY_S)
     return None
-
-
-def _version() -> str:
-    try:
-        return version("switchyard")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 if __name__ == "__main__":

@@ -141,6 +141,7 @@ class Blueprint:
             "platform": None if self.platform is None else self.platform.document(),
             "airflow": airflow,
             "spark": None if self.spark is None else self.spark.document(),
+            "mirror": None if self.mirror is None else {"metrics": f"127.0.0.1:{self.mirror.metrics_port}"},
         }
 
 
@@ -224,6 +225,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             zookeeper_security=zookeeper_security,
             master=None if blueprint.spark is None else blueprint.spark.master,
             driver_port=ports.next_port(),
+            metrics_port=ports.next_port(),
         )
     if spec.airflow:
         blueprint.airflow = AirflowSettings(

@@ -44,6 +44,7 @@ class Stack:
         self.platform: dict[str, str] | None = document["platform"]
         self.airflow: dict[str, str] | None = document["airflow"]
         self.spark: dict[str, str | None] | None = document["spark"]
+        self.mirror: dict[str, str] | None = document["mirror"]
 
     @classmethod
     def up(

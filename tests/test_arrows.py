@@ -41,6 +41,7 @@ _PURE = (
         "gateway.model.client_zones",
         "gateway.model.copies",
         "gateway.model.handler_registry",
+        "gateway.model.local_names",
         "gateway.model.remote_topics",
         "gateway.model.rights",
         "gateway.quotas",
@@ -139,7 +140,11 @@ RULES = (
     ),
     Rule(
         "gateway/session",
-        (*_PURE, "gateway.model.counts", "gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
+        (
+            *_PURE,
+            *("gateway.model.counts", "gateway.model.latencies.LAST_TIMED"),
+            *("gateway.runtime.offload.DeferredFreeList", "gateway.runtime.offload.free"),
+        ),
         None,
         SESSION_IMPURE,
         clock=False,

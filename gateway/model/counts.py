@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
 
+from gateway.model.fence_costs import FenceCosts
+from gateway.model.latencies import Latencies
 from ha_core.wire.codes import ApiKey
 
 PREFIX = "switchyard_gateway_"
@@ -46,8 +48,10 @@ class Counts:
     bytes_to_clients: int = 0
     bytes_from_brokers: int = 0
     bytes_to_brokers: int = 0
+    fences: FenceCosts = field(default_factory=FenceCosts)
     composed: Histogram = field(default_factory=_composed)
     """By API."""
+    latencies: Latencies = field(default_factory=Latencies)
 
 
 def api_label(key: int) -> str:

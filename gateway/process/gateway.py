@@ -48,6 +48,7 @@ from gateway.process.usage_reporter import UsageReporter
 from gateway.quotas.charges import Meters
 from gateway.quotas.sharing import QuotaShares
 from gateway.runtime import clock, gc_policy
+from gateway.runtime.loop_lag import LoopLag
 from gateway.runtime.time_sliced_sweep import TimeSlicedSweep
 from gateway.session import commands
 from gateway.session.commands import (
@@ -142,6 +143,9 @@ class Gateway:
         )
         self.audit = AuditLog()
         self.counts = Counts()
+        self.loop_lag = LoopLag()
+        self.fenced_since: Mapping[str, float] = {}
+        """Operation that holds a fence → when this gateway saw the fence first."""
         self.writer_epochs = WriterEpochs()
         self.duplicate_offsets = DuplicateOffsets()
         self.copies = Copies()
@@ -261,6 +265,7 @@ class Gateway:
             self.members.caretaker.keep(),
             self.clients.sweep(),
             self.drains.keep(),
+            self.loop_lag.keep(),
         )
         if self.rules is not None:
             self._spawn(self.rules.keep())
@@ -385,6 +390,8 @@ class Gateway:
             still_read_here={},
             remote_topics=derived.remote_topics,
         )
+        self.counts.fences.follow(standing.operations, started)
+        self.fenced_since = {name: self.fenced_since.get(name, started) for name in standing.operations}
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
         self.targets.follow(view.revision, leaderless)
@@ -469,6 +476,7 @@ class Gateway:
                 name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
                 for name, at in sorted(self.upstream.out_of_date.items())
             },
+            fence_costs=self.counts.fences.report(clock.now()),
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),

@@ -78,6 +78,9 @@ class HelperProcess(ABC):
     def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles one line of the process's output. Returns whether the process was of use."""
 
+    def begun(self) -> None:  # noqa: B027 - most have nothing to do
+        """A process has begun: what an earlier one told is old."""
+
     @property
     def able(self) -> bool:
         """Whether this gateway may be elected."""
@@ -122,6 +125,7 @@ class HelperProcess(ABC):
             )
         except OSError as error:
             return str(error)
+        self.begun()
         self.running = True
         _log.info("%s is done by this gateway (pid %d)", self.doing, process.pid)
         reading = asyncio.create_task(self._converse(process))
@@ -178,7 +182,7 @@ LOOK_S = 300.0
 
 
 class RecorderProcess(HelperProcess):
-    doing, module = "recording facts of clusters", "ha_core.operations.clusters.recorder_process"
+    doing, module = "recording facts of clusters", "ha_core.operations.running.recorder_process"
     ability, elected_at_once = "records_facts", 1
 
     def __init__(self, config: Config, changed: Callable[[], None]) -> None:
@@ -189,9 +193,20 @@ class RecorderProcess(HelperProcess):
         self._failed: set[str] = set()
         self.looked_at: dict[str, float] = {}
         """Cluster → when this gateway's last complete reading ended, in seconds since 1970."""
+        self.state: Mapping[str, Any] | None = None
+        """The state in numbers (`StateMeasures`), as it was last looked at; None: the last look has failed."""
+        self.state_at = 0.0
+        """When that look ended, in seconds since 1970."""
+
+    def begun(self) -> None:
+        self.state = None
 
     def handle(self, line: Mapping[str, Any]) -> bool:
-        """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read."""
+        """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read. Or handles a look
+        at the state: `{"state": …}`."""
+        if "state" in line:
+            self.state, self.state_at = line["state"], time.time()
+            return False
         errors = {look["cluster"]: look["error"] for look in line["looks"]}
         failed = {cluster for cluster, error in errors.items() if error}
         for cluster in failed - self._failed:

@@ -8,13 +8,26 @@ from collections.abc import Iterable
 
 from prometheus_client.core import Metric
 
+from gateway.config import Config
 from gateway.model.counts import PREFIX, api_label
 from gateway.process.gateway import Gateway
+from gateway.process.state_metrics import state_metrics
 from gateway.runtime import clock
 from ha_core.metrics.http import Families, render
+from ha_core.metrics.process import ProcessMetrics
+from ha_core.tls.expiry import CertificateExpiry
+from ha_core.wire.tls_files import Tls
 
 _families = Families(PREFIX)
 _gauge, _counter = _families.gauge, _families.counter
+
+
+def certificates(config: Config) -> dict[str, Tls | None]:
+    """Use → the side of TLS whose certificate the gateway shows there."""
+    sides: dict[str, Tls | None] = {f"profile {name}": profile.tls for name, profile in config.profiles.items()}
+    sides["zookeeper"] = config.zookeeper.security.tls
+    sides["clients"] = None if config.tls is None else config.tls.peers
+    return sides
 
 
 class GatewayMetrics:
@@ -22,9 +35,11 @@ class GatewayMetrics:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._expiry = CertificateExpiry(certificates(gateway.config))
+        self._process = ProcessMetrics()
 
     def render(self) -> bytes:
-        return render(self)
+        return render(self, self._process)
 
     def collect(self) -> Iterable[Metric]:
         gateway = self._gateway
@@ -34,6 +49,16 @@ class GatewayMetrics:
         yield _gauge("revision", "Revision of the state that every session follows.", gateway.snapshot.view.revision)
         yield _gauge("lease_left_seconds", "Time for which produce is forwarded without a new confirmation.", left_s)
         yield _gauge("unreadable_documents", "Documents in ZooKeeper that this version cannot read.", unreadable)
+
+        text = "Operations whose fence or whose drain holds clients back at this gateway."
+        since = gateway.fenced_since.values()
+        yield _gauge("fences", text, len(since))
+        if since:
+            text = "Time for which this gateway has seen the oldest of these fences."
+            yield _gauge("fence_oldest_seconds", text, max(0.0, clock.now() - min(since)))
+
+        text = "When a certificate of this gateway ends, or the first of those in its file, by its use."
+        yield _gauge("certificate_expires_timestamp_seconds", text, self._expiry.found(), "use")
 
         clients = gateway.clients
         yield _gauge("connections", "Open client connections.", len(clients.open))
@@ -135,6 +160,9 @@ class GatewayMetrics:
         text = "Total time for which these were held."
         yield _counter("discovery_delayed_seconds", text, counts.discovery_delayed_s)
         yield from counts.composed.collect()
+        yield from counts.latencies.collect(PREFIX)
+        yield from gateway.loop_lag.collect(PREFIX)
+        yield from state_metrics(recorder)
 
     def _platform(self) -> Iterable[Metric]:
         """By cache: `users`, `rules`, `settings`."""

@@ -100,9 +100,17 @@ class BrokerAnswers:
             raise RemoteProtocolError(f"answer {correlation_id} where {pending.request.correlation_id} was due")
         if isinstance(pending, Discarded):
             return Dropping(4 + size)
+        latencies, now = self._context.shared.counts.latencies, self._context.now
+        api_key, came_at = pending.request.api_key, pending.request.came_at
         if isinstance(pending, Gathered):
-            return None if pending.leased and self._waits_for_lease() else Gathering(4 + size, pending=pending)
+            if pending.leased and self._waits_for_lease():
+                return None
+            latencies.heard(api_key, pending.sent_at, now)
+            return Gathering(4 + size, pending=pending)
         assert isinstance(pending, Passed)
+        if not pending.heard:
+            pending.heard = True
+            latencies.heard(api_key, pending.sent_at or came_at, now)
         if pending.begins is not None:
             pending.begins.id = session_id_of(view, pos, 4 + size, pending.request.api_version)
         throttling, read = self._throttling, None
@@ -117,6 +125,7 @@ class BrokerAnswers:
             return None
         if pending.request.api.leased_read and self._waits_for_lease():
             return None
+        latencies.answered(api_key, came_at, now)
         if isinstance(pending, Patched) or read is not None:
             shifts = pending.shifts if isinstance(pending, Patched) else {}
             patcher = FetchPatcher(pending.request.api_version, size, shifts, read)

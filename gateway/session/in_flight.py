@@ -211,6 +211,8 @@ class RequestsInFlight:
         self._context.count_refused((refusal,))
         make = partial(refusal_answer, request, message, refusal, self._client.software, amend)
         lifts_with = fence if refusal is Refusal.FENCE else None
+        if lifts_with is not None:
+            self._client.fenced(lifts_with)
         self.answer_refused(request, make, (refusal,), (request.api_key,), lifts_with)
 
     def answer_refused(
@@ -306,6 +308,8 @@ class RequestsInFlight:
             if ready.refused:
                 self._client.producer_order.delivered(ready.refused, context.now)
             if ready.frame and context.life.connected:
+                request = ready.request
+                context.shared.counts.latencies.answered(request.api_key, request.came_at, context.now)
                 self.given_bytes += len(ready.frame)
                 context.out.append(ToClient(ready.frame))
             if ready.last:

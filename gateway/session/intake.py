@@ -61,7 +61,7 @@ class Intake:
         upstream = self._upstreams.send(half.lane, chunk[:taken])
         if not half.missing:
             self.reading = None
-            upstream.complete(half)
+            upstream.complete(half, self._context.now)
             for pending, frame in half.later:
                 self._upstreams.forward(pending, half.lane, frame)
             self._upstreams.probe()

@@ -188,6 +188,7 @@ class InFlight(Pending):
     :ivar group: the group that it changes.
     :ivar lane: the broker that keeps it in order with others.
     :ivar revision: state revision at which it was forwarded.
+    :ivar sent_at: when it was sent to a broker last; 0: as it came.
     :ivar begins: fetch session that it begins; the answer has the broker's id of that session.
     """
 
@@ -199,6 +200,7 @@ class InFlight(Pending):
     revision: int = field(default=0, init=False)
     begins: FetchSession | None = field(default=None, init=False)
     due_at: float = field(default=0.0, init=False)
+    sent_at: float = field(default=0.0, init=False)
 
     def changes(self) -> bool:
         return self.topics != () or self.group is not None
@@ -211,6 +213,7 @@ class Passed(InFlight):
     :ivar reads: topics that a fetch waits for, as far as it names them.
     :ivar in_session: True if the fetch belongs to a fetch session (KIP-227).
     :ivar waits_ms: how long a fetch lets its broker wait for records.
+    :ivar heard: the broker's answer has begun to come.
     """
 
     outcome = "passed"
@@ -222,6 +225,7 @@ class Passed(InFlight):
     reads: Sequence[bytes] = ()
     in_session: bool = False
     waits_ms: int = 0
+    heard: bool = field(default=False, init=False)
 
     def answered(self, frame: bytearray) -> bytearray:
         """The complete answer in the client's form."""

@@ -64,8 +64,8 @@ class Request:
     """
 
     __slots__ = (
-        "api_key", "api_version", "body_at", "buf", "charged", "client_id", "correlation_id", "delayed_ms", "end",
-        "held_until", "limits", "missing", "prepared", "start", "throttle_ms",
+        "api_key", "api_version", "body_at", "buf", "came_at", "charged", "client_id", "correlation_id", "delayed_ms",
+        "end", "held_until", "limits", "missing", "prepared", "start", "throttle_ms",
     )  # fmt: skip
 
     def __init__(
@@ -84,6 +84,8 @@ class Request:
         """When its answer may go, if the client would not wait by itself."""
         self.charged = False
         """True once its answer is charged to quotas."""
+        self.came_at = 0.0
+        """When the gateway began to handle it, and all of it was there; 0: it is a question of the gateway."""
         self.delayed_ms = 0
         """Time for which a discovery limit delayed it."""
 
@@ -93,7 +95,8 @@ class Request:
         one.api_key, one.api_version, one.client_id = self.api_key, self.api_version, self.client_id
         one.correlation_id = correlation_id
         one.body_at = one.start = one.end = one.missing = one.throttle_ms = one.delayed_ms = 0
-        one.held_until, one.charged = 0.0, False
+        one.held_until = one.came_at = 0.0
+        one.charged = False
         one.buf, one.limits, one.prepared = _NO_BYTES, self.limits, None
         return one
 
@@ -108,6 +111,7 @@ class Request:
         request.body_at, request.end = self.body_at - self.start, len(request.buf)
         request.throttle_ms, request.delayed_ms = self.throttle_ms, self.delayed_ms
         request.held_until, request.charged = self.held_until, self.charged
+        request.came_at = self.came_at
         return request
 
     @classmethod

@@ -81,6 +81,7 @@ def receive(session: ConnectionState, buf: bytearray, end: int) -> None:
         if header is None or (header.api_key not in LOGIN_STEPS and session.leave_if_login_expired()):
             break
         request = Request(header, buf, pos, stop, limits, frame_end - stop)
+        request.came_at = context.now
         if not request.missing:
             if not _has_turn(session, request):
                 break
@@ -111,6 +112,7 @@ def _gather(session: ConnectionState, beginning: Beginning, chunk: memoryview) -
         header = read_request_header(frame, 4, len(frame))
         assert header is not None  # it could be read when its first bytes came
         request = Request(header, frame, 0, len(frame), session.context.shared.limits)
+        request.came_at = session.context.now
         if _has_turn(session, request):
             session.intake.reading = None
             session.intake.let_go()
@@ -204,6 +206,8 @@ class ComposedRequest(RequestHandler):
             return
         fenced = fences(session.client, request, message)
         context.count_refused(Refusal.FENCE for _ in fenced)
+        for operation in set(fenced):
+            session.client.fenced(operation)
         session.in_flight.compose(request, message, fence=min(fenced, default=None))
 
 

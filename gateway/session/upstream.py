@@ -84,10 +84,12 @@ class Upstream:
         assert self.writing is BETWEEN
         self.writing = half
 
-    def complete(self, half: HalfSent) -> None:
+    def complete(self, half: HalfSent, now: float) -> None:
         """The rest of the request was written."""
         assert self.writing is half
         self.writing = BETWEEN
+        if half.pending is not None:
+            half.pending.request.came_at = half.pending.sent_at = now
 
     def shut(self, half: HalfSent) -> None:
         """The rest will never be written. A broker does not execute a request that was not sent whole."""
@@ -160,6 +162,7 @@ class Upstreams(dict[BrokerLane, Upstream]):
         """Sends a request to a broker, whose answer belongs to `pending`."""
         if lane.lane == 0:
             pending.lane = lane if pending.lane in (None, lane) else SEVERAL
+        pending.sent_at = self._context.now
         self._retry_backoff.forwarded(pending.request.api_key)
         self.send(lane, data).queue.append(pending)
 

@@ -21,7 +21,7 @@ file reads, cold ones for the first record: requests are small and sequential pe
 result in time are left out.
 """
 
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, TypeVar
 
@@ -87,6 +87,13 @@ class Offsets(Brokers):
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Current starts and ends; see above for the condition on an end at which to cut."""
         return ends(self.asking(timeout_s), partitions)
+
+    def log_starts(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, int]:
+        """Log starts of the partitions that have a leader, as far as leaders answer before the deadline."""
+        leaders = self.leaderships(partitions, timeout_s) if partitions else {}
+        led = [key for key, leader in leaders.items() if leader.node >= 0]
+        found = _listed(self.asking(timeout_s), led, _READINGS[:1], partial=True)
+        return {key: start for key, (_, _, (start,)) in found.items()}
 
     def ends_of_each(
         self, partitions: Collection[Partition], timeout_s: float | None = None
@@ -276,12 +283,20 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
 
     With `partial`, partitions whose leader does not answer before the deadline are left out.
     """
+    found = _listed(asking, partitions, _READINGS, partial)
+    return {key: LogEnds(*offsets, node, epoch) for key, (node, epoch, offsets) in found.items()}  # type: ignore[call-arg]
+
+
+def _listed(
+    asking: Asking, partitions: Collection[Partition], readings: Sequence[Reading], partial: bool
+) -> dict[Partition, tuple[int, int, list[int]]]:
+    """Partition → its leader, its leader epoch, and one offset for each reading, in their order."""
     leaders = Leaders(asking)
 
-    def ask(node: int, keys: list[Partition]) -> Answers[Partition, LogEnds]:
+    def ask(node: int, keys: list[Partition]) -> Answers[Partition, tuple[int, int, list[int]]]:
         for page in pages(keys, _MAX_PER_REQUEST):
             read: dict[Partition, list[int]] = {key: [] for key in page}
-            for reading in _READINGS:
+            for reading in readings:
                 for key, part in listed_offsets(asking, node, read, leaders.epochs, reading) if read else ():
                     if again := asking.again(f"read offsets of {key[0]}-{key[1]}", part["error_code"]):
                         read.pop(key, None)
@@ -289,8 +304,8 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
                     elif key in read:
                         read[key].append(part["offset"])
             for key, offsets in read.items():
-                if len(offsets) == len(_READINGS):
-                    yield key, LogEnds(*offsets, node, leaders.epochs[key])  # type: ignore[call-arg]
+                if len(offsets) == len(readings):
+                    yield key, (node, leaders.epochs[key], offsets)
 
     return asking.rounds("read the offsets", partitions, leaders.locate, ask, partial)
 

@@ -8,8 +8,9 @@
 import json
 import socket
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from errno import EINVAL
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -70,6 +71,9 @@ class HttpServer:
             host, port = self._address
             words = f"http {host}:{port}: {error.strerror}; change {self._setting} or free it"
             raise OSError(error.errno, words) from error
+        except OverflowError:
+            host, port = self._address
+            raise OSError(EINVAL, f"http {host}:{port}: ports are 0 to 65535; change {self._setting}") from None
         threading.Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True).start()
         return int(server.server_address[1])
 
@@ -185,8 +189,15 @@ Samples = float | Mapping[Any, float]
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
-def render(collector: Collector) -> bytes:
-    return generate_latest(collector)
+class _Joined(NamedTuple):
+    collectors: Sequence[Collector]
+
+    def collect(self) -> Iterable[Metric]:
+        return (metric for collector in self.collectors for metric in collector.collect())
+
+
+def render(*collectors: Collector) -> bytes:
+    return generate_latest(_Joined(collectors))
 
 
 class Families:

@@ -1,4 +1,4 @@
-"""The copies of a flow that this worker makes: a copy loop in a thread, and the partitions that it is given."""
+"""Copies this worker's partitions of a flow: a copy loop in a thread, and the partitions that it is given."""
 
 import logging
 import threading
@@ -20,8 +20,8 @@ from ha_core.plan.facts.clusters import Partition
 log = logging.getLogger(__name__)
 COPIES_LOG_PARTITIONS = 16
 _RETAKE_S = 15.0
-"""Time after which a partition is taken back that another worker took over, if it is still this worker's. By then the
-other one has seen the change; if both fenced at once, they would do so endlessly."""
+"""Seconds after which this worker takes back a partition that another worker took over, if it still owns the share. By
+then the other worker has seen the change of owner. If both fenced at once, they would go on fencing each other."""
 _STOP_S = 30.0
 
 
@@ -44,7 +44,7 @@ class Copier:
     by_source: Mapping[Partition, CopyPartition] = field(default_factory=dict)
     work: CopyTotals = field(default_factory=CopyTotals)
     fault: str = ""
-    """Why the copy loop has ended by itself; "": it runs."""
+    """The error that ended the copy loop; "": it runs."""
 
     def __post_init__(self) -> None:
         self._lost_at: dict[CopyId, float] = {}
@@ -64,7 +64,7 @@ class Copier:
     def follow(
         self, wanted: Iterable[WantedCopy], shares: frozenset[int], starts: Mapping[Partition, int] | None = None
     ) -> None:
-        """Copy these partitions of these shares, and no others.
+        """Copy exactly those partitions of these topics that are in these shares.
 
         :param starts: as in `Copying`.
         """
@@ -122,13 +122,13 @@ class Copier:
         return self._topics[2]
 
     def taken_by_strangers(self) -> list[CopyId]:
-        """Copies that another process took over, although no other worker is known of."""
+        """Copies that another process took over, although this worker knows no other worker."""
         if self.retakes:
             return []
         return [id_ for id_, state in self._copying.stopped().items() if state.reason == TAKEN_OVER]
 
     def reached(self) -> dict[Partition, int]:
-        """Partition of the source → source offset below which its copy is complete. After `stop` it is exact."""
+        """Partition of the source → source offset below which its copy is complete. It is exact after `stop`."""
         return {
             copy.source_key: reached.source
             for id_, copy in self.copies.items()
@@ -167,5 +167,5 @@ def copy_partition(topic: WantedCopy, partition: int) -> CopyPartition:
 
 
 def noted_in_log(id_: CopyId, source_topic: str) -> CopyPartition:
-    """The copy with its partition of the flows' copy log."""
+    """The copy, with its partition of the flows' copy log."""
     return CopyPartition(id_, (COPIES_LOG, log_partition(id_, COPIES_LOG_PARTITIONS)), source_topic)

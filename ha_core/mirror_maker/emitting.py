@@ -1,4 +1,4 @@
-"""Writes heartbeats and offset syncs, the signs by which MirrorMaker 2's tools see a flow."""
+"""Writes heartbeats and offset syncs, by which MirrorMaker 2's tools see a flow."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -11,6 +11,7 @@ from ha_core.flows.records import Heartbeat, OffsetSync
 from ha_core.kafka.copying import CopyCoverage
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
+from ha_core.mirror_client import FollowedTopic
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.model import Run
 
@@ -22,7 +23,7 @@ Coverage = Callable[[], Mapping[CopyId, CopyCoverage]]
 
 @dataclass
 class Heartbeats:
-    """:ivar leads: True if this worker writes the flow's heartbeats."""
+    """:ivar leads: whether this worker writes the flow's heartbeats."""
 
     flow: FlowConfig
     producer: InternalProducer
@@ -40,6 +41,7 @@ class OffsetSyncs:
     :ivar producer: to the cluster that has the topic.
     :ivar coverage: how far each copy of this worker is, with its newest runs; the same object until that is reported
         anew.
+    :ivar written: the topic of syncs.
     :ivar emitted: number of syncs written.
     """
 
@@ -47,6 +49,7 @@ class OffsetSyncs:
     producer: InternalProducer
     copies: Callable[[], Mapping[CopyId, CopyPartition]]
     coverage: Coverage
+    written: FollowedTopic[OffsetSync]
     clock: Callable[[], float] = time.monotonic
     emitted: int = 0
     _emissions: dict[CopyId, SyncEmission] = field(default_factory=dict)
@@ -57,7 +60,8 @@ class OffsetSyncs:
     _interval_at: float = 0.0
 
     def emit(self) -> None:
-        """A failed write may have been made: its partitions begin with a sync again, which changes nothing."""
+        """A partition that has come to this worker, or whose write failed and may have been made, goes on after the
+        last sync in the topic."""
         now = self.clock()
         over = now >= self._interval_at
         if over:
@@ -71,13 +75,19 @@ class OffsetSyncs:
         coverage = self.coverage()
         if coverage is self._looked_at and not over:
             return
+        self._begin(
+            {
+                id_: known.runs
+                for id_, known in coverage.items()
+                if known.runs and id_ in copies and id_ not in self._emissions
+            },
+            copies,
+        )
         for id_, known in coverage.items():
             runs = known.runs
-            if runs is self._settled.get(id_) or (copy := copies.get(id_)) is None:
+            if not runs or id_ not in copies or runs is self._settled.get(id_):
                 continue
-            emission = self._emissions.get(id_)
-            if emission is None:
-                emission = self._emissions[id_] = SyncEmission(*copy.source_key, self.flow.max_lag)
+            emission = self._emissions[id_]
             syncs += emission.due(runs, over)
             if over:
                 self._settled[id_] = runs
@@ -92,3 +102,13 @@ class OffsetSyncs:
             self._looked_at = None
             raise
         self.emitted += len(syncs)
+
+    def _begin(self, new: Mapping[CopyId, tuple[Run, ...]], copies: Mapping[CopyId, CopyPartition]) -> None:
+        if not new:
+            return
+        newest = self.written.read()
+        for id_, runs in new.items():
+            key = copies[id_].source_key
+            emission = self._emissions[id_] = SyncEmission(*key, self.flow.max_lag)
+            if (last := newest.get(OffsetSync(*key, 0, 0).key)) is not None:
+                emission.resume(last, runs)

@@ -1,4 +1,4 @@
-"""Tells operators in the log which partitions are not copied, and why: not every worker has ZooKeeper or metrics."""
+"""Logs which partitions are not copied, and why, for workers without ZooKeeper and metrics."""
 
 import logging
 import time
@@ -10,13 +10,13 @@ from ha_core.mirror.notes import CopyId
 
 log = logging.getLogger(__name__)
 _PATIENCE_S = 15.0
-"""Takeovers and moved leaders are over by then."""
+"""Seconds for which a partition may stand still before it is logged: takeovers and leader changes take less."""
 _MOST = 20
 
 
 @dataclass
 class StandstillLog:
-    """For one flow."""
+    """Logs the partitions of one flow that are not copied."""
 
     flow: str
     clock: Callable[[], float] = time.monotonic

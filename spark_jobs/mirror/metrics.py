@@ -13,6 +13,7 @@ from typing import NamedTuple
 from prometheus_client.core import Metric
 
 from ha_core.metrics.http import Families, render
+from ha_core.metrics.process import ProcessMetrics
 from ha_core.model import Mirror, MirrorReport, MirrorSync, PairWork, PartitionReport
 from ha_core.plan.mirror.total import MirrorTotal
 
@@ -53,6 +54,7 @@ class MirrorMetrics:
 
     def __init__(self) -> None:
         self._seen = _DriverState()
+        self._process = ProcessMetrics()
         self._known: dict[str, _Counted] = {}
         """Id of a task's count → the part already added."""
         self._sums: dict[Pair, _Counted] = {}
@@ -91,7 +93,7 @@ class MirrorMetrics:
         self._syncs = {**self._syncs, (sync.source, sync.target): sync}
 
     def render(self) -> bytes:
-        return render(self)
+        return render(self, self._process)
 
     def collect(self) -> Iterable[Metric]:
         seen, sums = self._seen, self._sums

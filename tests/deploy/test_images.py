@@ -68,7 +68,10 @@ def test_every_copied_file_exists_and_is_in_the_build_context() -> None:
     ("image", "modules"),
     [
         ("gateway", "gateway.__main__ kazoo.client"),
-        ("gateway", "ha_core.operations.clusters.recorder_process ha_core.kafka.admin"),
+        (
+            "gateway",
+            "ha_core.operations.running.recorder_process ha_core.operations.overview.measures ha_core.kafka.admin",
+        ),
         ("airflow", "ha_core.operators ha_core.hooks.zookeeper ha_core.hooks.kafka ha_core.cli ha_core.kafka.admin"),
         ("airflow", "airflow.api_fastapi.main airflow.providers.apache.spark.operators.spark_submit"),
         ("spark", "pyspark.sql pandas pyarrow ha_core.store.zookeeper ha_core.kafka.admin"),

@@ -13,13 +13,26 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.config import Config
 from gateway.model.counts import Counts
 from gateway.model.topology import ClusterTopology, Topology
 from gateway.process.metrics import GatewayMetrics
 from gateway.quotas.charges import Meters
+from gateway.runtime.loop_lag import LoopLag
 from gateway.session.snapshot import Lease, Snapshot
 from ha_core.metrics.http import HttpServer
 from ha_core.model import Cluster, Mask, View
+from ha_core.operations.overview.measures import CrossingPartitions, RunningOperations, StateMeasures
+
+CONFIG = Config.model_validate({"id": "gw-1", "zookeeper": {"hosts": "z:1"}, "authentication": {"anonymous": True}})
+STATE = StateMeasures(
+    operations=(RunningOperations("switch", "fenced", 2, 31.5),),
+    migrations={"Migrating": 1, "Aged": 3},
+    crossing=CrossingPartitions(reached=1, short=2, unknown=0, missing_records=70),
+    approvals=1,
+    approvals_oldest_s=60.0,
+    problems={"cluster-away": 1},
+).to_json()
 
 
 def gateway(reasons: list[str], counts: Counts) -> Any:
@@ -46,12 +59,13 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1), hang_ups=Counter({29: 2}))},
         ),
         members=SimpleNamespace(
-            recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}),
+            recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}, state=STATE, state_at=1e9),
         ),
         shared=SimpleNamespace(
             authentication=SimpleNamespace(login_rate_limiter=SimpleNamespace(unchecked=4)),
             held=SimpleNamespace(bytes=7),
         ),
+        config=CONFIG,
         settings=None,
         platform=None,
         logins=SimpleNamespace(waiting=1),
@@ -60,6 +74,8 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         quotas=SimpleNamespace(unreadable={"/config/users/x": "why"}, throttled=2),
         unready=reasons,
         counts=counts,
+        loop_lag=LoopLag(),
+        fenced_since={"switch-1": 0.0},
         unreadable={},
     )
 
@@ -75,8 +91,12 @@ def counts() -> Counts:
 
 
 @pytest.fixture
-def address(reasons: list[str], counts: Counts) -> Iterator[str]:
-    observed = gateway(reasons, counts)
+def observed(reasons: list[str], counts: Counts) -> Any:
+    return gateway(reasons, counts)
+
+
+@pytest.fixture
+def address(observed: Any) -> Iterator[str]:
     server = HttpServer("127.0.0.1", 0, GatewayMetrics(observed).render, lambda: observed.unready, "http.port")
     yield f"http://127.0.0.1:{server.start()}"
     server.stop()
@@ -145,6 +165,24 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["composed_request_seconds_bucket", "metadata", "0.005"] == 1
     assert found["composed_request_seconds_bucket", "metadata", "+Inf"] == 2
     assert found["composed_request_seconds_count", "metadata"] == 2
+
+
+def test_the_gateway_that_records_facts_shows_the_state_and_no_old_one(address: str, observed: Any) -> None:
+    found = samples(httpx.get(f"{address}/metrics").text)
+
+    assert found["switchyard_operations", "switch", "fenced"] == 2
+    assert found["switchyard_operations_oldest_seconds", "switch", "fenced"] == 31.5
+    assert found["switchyard_migrations", "Migrating"] == 1
+    assert found["switchyard_crossing_missing_records",] == 70
+    assert found["switchyard_crossing_partitions", "short"] == 2
+    assert found["switchyard_approvals_oldest_seconds",] == 60
+    assert found["switchyard_problems", "cluster-away"] == 1
+    assert (found["fences",], found["process_resident_memory_bytes",] > 0) == (1, True)
+
+    observed.members.recorder.running = False
+    gone = samples(httpx.get(f"{address}/metrics").text)
+
+    assert [key for key in gone if key[0].startswith(("switchyard_operations", "switchyard_problems"))] == []
 
 
 def test_an_unknown_path_names_those_that_exist(address: str) -> None:

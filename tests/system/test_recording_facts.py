@@ -19,10 +19,10 @@ from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/clusters/recorder_process.py", "ha_core/operations/clusters/last_seen.py"),
+    pytest.mark.long("ha_core/operations/running/recorder_process.py", "ha_core/operations/clusters/last_seen.py"),
 ]
 SESSION_S, STARTING_S = 6.0, 15.0
-RECORDER = b"ha_core.operations.clusters.recorder_process"
+RECORDER = b"ha_core.operations.running.recorder_process"
 
 
 stack = own_stack({"east": "4.3.1"}, security="sasl", record_facts_s=1)

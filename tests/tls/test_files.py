@@ -5,8 +5,10 @@ import os
 from pathlib import Path
 
 import pytest
+from cryptography import x509
 
 from ha_core.tls.contexts import Certificates, TlsFilesError, client_context, file_names, named_files, server_context
+from ha_core.tls.expiry import CertificateExpiry
 from ha_core.tls.renewing import LOOK_EVERY_S, Renewing
 from ha_core.wire.tls_files import TlsFiles
 from stack.certificates import Authority
@@ -15,6 +17,24 @@ from stack.certificates import Authority
 @pytest.fixture(scope="module")
 def authority(tmp_path_factory: pytest.TempPathFactory) -> Authority:
     return Authority(tmp_path_factory.mktemp("authority"))
+
+
+def test_the_end_of_a_certificate_is_read_from_its_file_and_again_when_the_file_changes(tmp_path: Path) -> None:
+    expected, file = [], tmp_path / "own.pem"
+    for folder, days in (("long", 100), ("short", 3)):
+        (tmp_path / folder).mkdir()
+        issued = Authority(tmp_path / folder).issue("own", days=days)
+        expected.append(x509.load_pem_x509_certificate(issued.certificate.read_bytes()).not_valid_after_utc.timestamp())
+    file.write_text((tmp_path / "long" / "own.pem").read_text())
+    expiry = CertificateExpiry({"clients": TlsFiles(certificate_file=str(file)), "zookeeper": None})
+
+    found = [expiry.found()]
+    file.write_text((tmp_path / "short" / "own.pem").read_text())
+    found.append(expiry.found())
+    file.write_text("no certificate")
+    found.append(expiry.found())
+
+    assert found == [{"clients": expected[0]}, {"clients": expected[1]}, {}]
 
 
 def fault(files: TlsFiles) -> str:

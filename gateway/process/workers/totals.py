@@ -24,6 +24,9 @@ _WORST: Mapping[str, Combine] = {
     "revision": min,
     "lease_left_seconds": min,
     "unreadable_documents": max,
+    "certificate_expires_timestamp_seconds": min,
+    "fences": max,
+    "fence_oldest_seconds": max,
     "cluster_reachable": min,
     "cluster_out_of_date_seconds": max,
     "cluster_masked": max,
@@ -43,7 +46,14 @@ _WORST: Mapping[str, Combine] = {
     "platform_unreadable_entries": max,
 }
 """Gauges that are not summed."""
-WORST: Mapping[str, Combine] = {PREFIX + name: combine for name, combine in _WORST.items()}
+WORST: Mapping[str, Combine] = {
+    **{PREFIX + name: combine for name, combine in _WORST.items()},
+    "process_start_time_seconds": min,
+    "process_open_fds": max,
+    "process_max_fds": min,
+    "switchyard_build_info": max,
+    "switchyard_state_looked_timestamp_seconds": max,
+}
 
 
 class Totals:

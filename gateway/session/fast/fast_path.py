@@ -9,6 +9,7 @@ slow path decides: the functions here then change nothing, and report that they 
 
 from struct import Struct
 
+from gateway.model.latencies import LAST_TIMED
 from gateway.session.fast.cached_decision import CachedDecision, RequestPatch
 from gateway.session.fast.fetch_patch import patch, patch_one
 from gateway.session.fetch.fetch_session import FetchSession
@@ -98,7 +99,7 @@ def rest_went(session: ConnectionState, count: int, now: float) -> None:
     half.missing -= count
     if not half.missing:
         session.intake.reading = None
-        session.upstreams[half.lane].complete(half)
+        session.upstreams[half.lane].complete(half, now)
 
 
 _Found = tuple[CachedDecision, tuple[bytes, ...], FetchSession | None, RequestPatch | None]
@@ -209,6 +210,7 @@ def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: in
         if decision.begins is not None:
             session.fetching.leave_session()
             session.fetching.fetch_session = pending.begins = fetch_session
+    request.came_at = now
     pending.lane = lane
     pending.revision = revision
     queue.append(pending)
@@ -271,6 +273,7 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
         return pos
     context, queue, owed, throttling = session.context, session.in_flight.queue, upstream.queue, session.throttling
     lease, max_bytes = context.shared.lease, context.shared.limits.max_response_bytes
+    latencies = context.shared.counts.latencies
     context.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
@@ -297,11 +300,15 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             if type(pending) is not Passed:
                 break
             upstream.answer = Streaming(after - end, pending.basis)
+            if (request := pending.request).api_key <= LAST_TIMED:
+                latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
             return end
         if len(queue) > 1 and type(queue[1]) not in _IN_ORDER:
             break
         if type(pending) is not Passed and not _patch(pending, buf, pos, after):
             break
+        if (request := pending.request).api_key <= LAST_TIMED:
+            latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
         owed.popleft()
         del queue[0]
         pos = after

@@ -52,10 +52,14 @@ def serve(work: Callable[[Environment, dict[str, Any]], None], failure: str) -> 
     return 1
 
 
+_saying = threading.Lock()
+
+
 def say(**fields: Any) -> None:
-    """One line for the gateway."""
-    sys.stdout.write(json.dumps(fields) + "\n")
-    sys.stdout.flush()
+    """One line for the gateway. Any thread may say one."""
+    with _saying:
+        sys.stdout.write(json.dumps(fields) + "\n")
+        sys.stdout.flush()
 
 
 def _end_with_the_gateway() -> None:

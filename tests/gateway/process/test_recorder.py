@@ -137,6 +137,30 @@ def test_nothing_runs_until_this_gateway_is_elected_and_nothing_when_it_no_longe
     assert not alive(file)  # it ended with the gateway
 
 
+def test_the_state_that_an_earlier_process_has_told_is_not_shown_as_that_of_the_next(tmp_path: Path) -> None:
+    file = tmp_path / "told"
+    tells = f"""
+if not os.path.exists({str(file)!r}):
+    open({str(file)!r}, 'w').close()
+    print('{{"state": {{"approvals": 3}}}}', flush=True)
+time.sleep(60)
+"""
+
+    async def scene(it: Scene) -> None:
+        it.recorder.want(True)
+        await it.until(lambda: it.recorder.state is not None)
+        assert it.recorder.state == {"approvals": 3}
+        assert time.time() - it.recorder.state_at < 20
+
+        it.recorder.want(False)
+        await it.until(lambda: not it.recorder.running)
+        it.recorder.want(True)
+        await it.until(lambda: it.recorder.running)
+        assert it.recorder.state is None
+
+    Scene(tells).play(scene)
+
+
 async def three_deaths(it: Scene) -> None:
     it.recorder.want(True)
     await it.until(lambda: len(it.changes) >= 6)

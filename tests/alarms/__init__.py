@@ -1,0 +1,1 @@
+"""The alarms and dashboards of `deploy`, on metrics of real faults."""

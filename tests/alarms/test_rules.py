@@ -1,0 +1,144 @@
+"""The rules of `deploy/prometheus`, played the metrics of real faults: each fires on its fault, and on no other day."""
+
+import subprocess
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.alarms.recording import FOLDER, RULES, Recording, metrics_of, rules
+from tests.kit.prometheus import missing, programs
+
+pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
+ROOT = Path(__file__).parents[2]
+MINUTES = 20
+"""A fault lasts so long, and longer than any alarm waits."""
+_FIRING = {
+    "normal": (),
+    "certificate_ending": ("CertificateEnds",),
+    "approval_waiting": ("ApprovalWaits",),
+    "fence_standing": ("FenceStands",),
+    "operation_killed": ("OperationStands",),
+    "unreadable_document": ("UnreadableDocuments", "StateNotSeen"),
+    "connections_refused": ("ConnectionsRefused",),
+    "logins_failing": ("LoginsFail",),
+    "worker_paused": ("WorkersAway",),
+    "gateway_killed": ("GatewayDown",),
+    "gateway_paused": ("GatewayDown",),
+    "gateway_starved": ("GatewaySlow",),
+    "gateway_cut_from_zookeeper": ("GatewayDoesNotFollow", "GatewayNotReady", "LeaseRunsOut"),
+    "writer_masked": ("Problem",),
+    "mirror_behind": ("MirrorBehind",),
+    "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
+    "cluster_dead": ("ClusterAway", "FactsStale", "MirrorLagUnknown"),
+    "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "StateNotSeen"),
+    "cluster_left_by_force": ("RecordsReportedLost",),
+}
+FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
+"""Recorded fault → all alarms that it raises."""
+_GATEWAYS = ("127.0.0.1:1", "127.0.0.1:2")
+
+
+def _of_gateway(metric: str, number: int, values: str, **labels: str) -> dict[str, str]:
+    own = {"instance": _GATEWAYS[number], "job": "switchyard-gateway", **labels}
+    named = ",".join(f'{key}="{text}"' for key, text in own.items())
+    return {"series": f"{metric}{{{named}}}", "values": values}
+
+
+HAND_MADE: dict[str, list[dict[str, str]]] = {
+    # A gateway that uses nine tenths of a core, beside one with two workers that use as much together.
+    "SwitchyardGatewayBusy": [
+        _of_gateway("process_cpu_seconds_total", 0, "0+4.5x240"),
+        _of_gateway("process_cpu_seconds_total", 1, "0+4.5x240"),
+        _of_gateway("switchyard_gateway_ready", 0, "1x240"),
+        _of_gateway("switchyard_gateway_ready", 1, "1x240"),
+        _of_gateway("switchyard_gateway_workers", 1, "2x240"),
+        _of_gateway("switchyard_gateway_workers_answering", 1, "2x240"),
+    ],
+    "SwitchyardBrokersHangUp": [
+        _of_gateway(
+            "switchyard_gateway_upstream_hang_ups_total", 0, "0x10 1+1x240", api="describe_acls", cluster="east"
+        )
+    ],
+    "SwitchyardClusterAwayForOne": [
+        _of_gateway("switchyard_gateway_cluster_reachable", 0, "0x240", cluster="east"),
+        _of_gateway("switchyard_gateway_cluster_reachable", 1, "1x240", cluster="east"),
+    ],
+    "SwitchyardFlowStands": [
+        {"series": 'switchyard_flow_up{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}
+    ],
+}
+"""Alarms on faults that the recorded stack does not show → series of one, in place of the normal ones."""
+
+
+def promtool(*arguments: str, folder: Path = ROOT) -> str:
+    done = subprocess.run(
+        [programs().promtool, *arguments], cwd=folder, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, f"{done.stdout[-3000:]}{done.stderr[-3000:]}"
+    return done.stdout
+
+
+def play(folder: Path, series: list[dict[str, str]], expected: Collection[str], minutes: int = MINUTES) -> None:
+    """Exactly these alarms fire at some time."""
+    ever = f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{minutes}m]))'
+    samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
+    test: dict[str, Any] = {
+        "interval": "5s",
+        "input_series": series,
+        "promql_expr_test": [{"expr": ever, "eval_time": f"{minutes}m", "exp_samples": samples}],
+    }
+    (folder / "test.yaml").write_text(
+        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]})
+    )
+    promtool("test", "rules", "test.yaml", folder=folder)
+
+
+def test_promtool_accepts_rules_and_sample() -> None:
+    promtool("check", "rules", str(RULES))
+    promtool("check", "config", "--syntax-only", str(RULES.with_name("prometheus.yaml")))
+
+
+def test_every_rule_says_what_to_do_next_and_has_a_runbook() -> None:
+    for rule in rules():
+        annotations = rule["annotations"]
+        assert rule["labels"]["severity"] in {"critical", "warning", "info"}
+        assert annotations.keys() == {"summary", "description", "runbook_url"}, rule["alert"]
+        assert annotations["runbook_url"].startswith("docs/runbooks/")
+        assert annotations["runbook_url"].endswith(".md")
+        assert len(annotations["summary"]) < 180
+
+
+def test_every_rule_has_a_fault_on_which_it_fires() -> None:
+    shown = set().union(*FIRING.values()) | HAND_MADE.keys()
+
+    assert shown == {rule["alert"] for rule in rules()}
+
+
+def test_recordings_have_every_metric_of_the_rules() -> None:
+    recorded = {name.partition("{")[0] for fault in FIRING for name in Recording.read(fault).series}
+    made = metrics_of(one["series"] for series in HAND_MADE.values() for one in series)
+    used = metrics_of(rule["expr"] for rule in rules())
+
+    assert set(used) - recorded - set(made) == set()
+
+
+def test_every_recording_is_played() -> None:
+    assert {path.stem for path in FOLDER.glob("*.json")} == FIRING.keys()
+
+
+@pytest.mark.parametrize("fault", FIRING)
+def test_exactly_the_alarms_of_a_fault_fire(fault: str, tmp_path: Path) -> None:
+    play(tmp_path, Recording.read(fault).input_series(MINUTES), FIRING[fault])
+
+
+@pytest.mark.parametrize("alert", HAND_MADE)
+def test_alarms_of_faults_that_a_stack_does_not_show_fire(alert: str, tmp_path: Path) -> None:
+    names = {one["series"].partition("{")[0] for one in HAND_MADE[alert]}
+    others = [
+        one for one in Recording.read("normal").input_series(MINUTES) if one["series"].partition("{")[0] not in names
+    ]
+
+    play(tmp_path, [*others, *HAND_MADE[alert]], {alert})
