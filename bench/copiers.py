@@ -76,7 +76,10 @@ def program(
 
 @dataclass(frozen=True)
 class CopyTask:
-    """Arguments of a copy loop for its process."""
+    """Arguments of a copy loop for its process.
+
+    :ivar remote: name of the copy; "": the topic's own.
+    """
 
     source: str
     target: str
@@ -84,6 +87,7 @@ class CopyTask:
     partitions: int
     link: str
     log: str = COPY_LOG
+    remote: str = ""
 
     def text(self, **more: str) -> str:
         return json.dumps({**asdict(self), **more})

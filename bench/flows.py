@@ -1,7 +1,8 @@
-"""Flows by Switchyard and by a real MirrorMaker 2, on the same clusters in one run: start, new topics, offsets, memory.
+"""Flows by Switchyard and by a real MirrorMaker 2, on the same clusters in one run: start, new topics, offsets, memory;
+then a flow of ten thousand partitions (`flows_wide`), and what renaming costs (`flows_renaming`).
 
-Each side copies the same topics under an alias of its own. Values of records are their source offsets, so the record at
-a translated offset tells how many records a group would read twice, or never.
+Each side copies the same topics under its own alias. A record's value is its source offset, so the record at a
+translated offset shows how many records a group would read twice, or never.
 """
 
 import re
@@ -17,6 +18,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
+from bench import flows_renaming, flows_wide
 from bench.copiers import Program, program
 from bench.cost import rss_bytes
 from bench.figures import BenchOutcome, FigureTable, number
@@ -29,9 +31,9 @@ from stack.processes import members
 OURS, PEER = "switchyard", "MirrorMaker 2"
 TARGET = "west"
 HISTORY = "history"
-"""Topic of the groups: one partition of many records."""
+"""The topic that groups read: one partition with many records."""
 BACK = (0, 5_000, 100_000)
-"""Records that groups are behind."""
+"""Numbers of records by which groups are behind."""
 _WAIT_S, _LOOK_S, _SETTLE_S = 300.0, 0.2, 70.0
 _COMMON = {
     "emit.checkpoints.interval.seconds": "5",
@@ -41,7 +43,7 @@ _COMMON = {
 
 
 class Side(NamedTuple):
-    """:ivar alias: of the source, in the names of its remote topics."""
+    """:ivar alias: the source's alias, which begins the names of this side's remote topics."""
 
     name: str
     alias: str
@@ -66,7 +68,18 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
         for side in _sides(source, target):
             say(f"{side.name} starts")
             figures[side.name] = _measured(side, source, target, topics, records, back, Path(folder), say)
-    return BenchOutcome(figures, _tables(figures, topics, back), unmeasured=tuple(_unmeasured(figures)))
+        command = _command(flows_wide.ALIAS, "w.*", source, target, Path(folder))
+        log = Path(folder) / f"{flows_wide.ALIAS}.log"
+        wide = flows_wide.measured_wide(scale, source, target, command, log, say)
+        say("copies under another name and under their own")
+        renaming = flows_renaming.measured_renaming(scale, source, target, Path(folder), say)
+    named, said = flows_renaming.table(renaming)
+    return BenchOutcome(
+        {"sides": figures, "wide": wide, "renaming": renaming},
+        (*_tables(figures, topics, back), flows_wide.table(wide), named),
+        (said,),
+        tuple(_unmeasured(figures)),
+    )
 
 
 def _sides(source: str, target: str) -> tuple[Side, ...]:
@@ -80,20 +93,25 @@ def _sides(source: str, target: str) -> tuple[Side, ...]:
 
 
 def _worker(alias: str, source: str, target: str, folder: Path) -> AbstractContextManager[Program]:
+    command = _command(alias, ".*", source, target, folder)
+    return program(OURS, command, {}, folder / f"{alias}.log", patience_s=20.0)
+
+
+def _command(alias: str, topics: str, source: str, target: str, folder: Path) -> tuple[str, ...]:
+    """A worker with one flow."""
     properties = {
         "clusters": f"{alias}, {TARGET}",
         f"{alias}.bootstrap.servers": source,
         f"{TARGET}.bootstrap.servers": target,
         f"{alias}->{TARGET}.enabled": "true",
-        f"{alias}->{TARGET}.topics": ".*",
+        f"{alias}->{TARGET}.topics": topics,
         "emit.heartbeats.interval.seconds": "1",
         "replication.factor": "1",
         **_COMMON,
     }
     file = folder / f"{alias}.properties"
     file.write_text("".join(f"{key} = {value}\n" for key, value in properties.items()), "utf-8")
-    command = (str(Path(sys.executable).with_name("switchyard")), "mirror-maker", str(file))
-    return program(OURS, command, {}, folder / f"{alias}.log", patience_s=20.0)
+    return str(Path(sys.executable).with_name("switchyard")), "mirror-maker", str(file)
 
 
 def _measured(
@@ -119,7 +137,7 @@ def _measured(
         create_topic(source, new, 1)
         _write(source, new, 1)
         at = time.monotonic()
-        # MirrorMaker 2 looks for topics each ten minutes by default: longer than this waits.
+        # By default MirrorMaker 2 looks for new topics every ten minutes, longer than this waits.
         seen = _within(running, lambda: _end(target, f"{side.alias}.{new}") > 0, 30.0)
         found["new_topic_s"] = time.monotonic() - at if seen else None
         found["rebalances"] = len(re.findall(r"Rebalance started", running.log.read_text("utf-8", "replace")))
@@ -127,7 +145,7 @@ def _measured(
 
 
 def _offsets(side: Side, source: str, target: str, records: int, back: Sequence[int]) -> dict[str, object]:
-    """Per way and distance: records that a group reads twice (positive), or never (negative); None: no translation."""
+    """Way and distance → records that a group reads twice (positive) or never (negative); None: not translated."""
     remote = f"{side.alias}.{HISTORY}"
     found: dict[str, object] = {}
     with MirrorClient({"bootstrap.servers": target}) as client:
@@ -155,7 +173,7 @@ def _offsets(side: Side, source: str, target: str, records: int, back: Sequence[
 
 
 def _source_offset(target: str, remote: str, offset: int, records: int) -> int:
-    """Source offset of the first record at or above an offset of the copy; the source's end if there is none."""
+    """Source offset of the first record at or above an offset of the copy; the source's end if there is no record."""
     settings = {"bootstrap.servers": target, "group.id": "bench", "enable.partition.eof": True, "log_level": 3}
     consumer = Consumer({**settings, "isolation.level": "read_committed", "enable.auto.commit": False})
     try:
@@ -213,23 +231,23 @@ def _end(bootstrap: str, topic: str) -> int:
             return 0
         try:
             return int(consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=10)[1])
-        except KafkaException:  # just created, its leader does not know yet
+        except KafkaException:  # the topic was just created, and its leader does not know it yet
             return 0
 
 
 def _flowing(bootstrap: str, alias: str, topics: int) -> int:
-    """Number of the topics whose copies have a record, or a copier's marker."""
+    """Number of topics whose copies have a record."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     names = [f"{alias}.t{number}" for number in range(topics)]
     there = admin.list_topics(timeout=20).topics
     wanted = {TopicPartition(name, 0): OffsetSpec.latest() for name in names if name in there}
     if len(wanted) < topics:
         return 0
-    # A copier's marker is at offset 0 before the first record.
+    # Our copier writes a marker at offset 0 before the first record.
     least = 2 if alias == "ours" else 1
     try:
         return sum(future.result(30).offset >= least for future in admin.list_offsets(wanted).values())
-    except KafkaException:  # likewise
+    except KafkaException:  # a leader does not know its topic yet
         return 0
 
 
@@ -244,7 +262,7 @@ def _reader(bootstrap: str) -> Iterator[Consumer]:
 
 def _until(running: Program, true: Callable[[], bool]) -> None:
     if not _within(running, true, _WAIT_S):
-        raise running.failed(f"it did not get on in {_WAIT_S:.0f} s")
+        raise running.failed(f"it made no progress in {_WAIT_S:.0f} s")
 
 
 def _within(running: Program, true: Callable[[], bool], wait_s: float) -> bool:
@@ -304,3 +322,5 @@ def _unmeasured(figures: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     for way, value in _offsets_of(figures[OURS]).items():
         if value is None:
             yield f"{OURS}: no translation by {way}"
+    if figures[OURS]["new_topic_s"] is None:
+        yield f"{OURS}: the new topic was not copied in 30 s"

@@ -209,15 +209,21 @@ def _fetch_body(topic: str, record_bytes: int, offset: int) -> bytes:
     return encode(ApiKey.FETCH, FETCH_VERSION, "request", message)
 
 
-def copy(*, source: str, target: str, topic: str, log: str, link: str, partitions: int) -> None:
-    """Copy a topic with one loop, until this process is ended."""
+def copy(*, source: str, target: str, topic: str, log: str, link: str, partitions: int, remote: str = "") -> None:
+    """Copy a topic with one loop, until this process is ended.
+
+    :param remote: name of the copy; "": the topic's own.
+    """
     from ha_core.kafka.admin import Admin
     from ha_core.kafka.copying import Copying
     from ha_core.kafka.takeover import CopyPartition
     from ha_core.mirror.notes import CopyId
     from ha_core.model import Cluster
 
-    copies = [CopyPartition(CopyId(link, topic, partition), (log, 0)) for partition in range(partitions)]
+    copies = [
+        CopyPartition(CopyId(link, remote or topic, partition), (log, 0), topic if remote else "")
+        for partition in range(partitions)
+    ]
     with (
         Admin(Cluster(name="source", bootstrap=source)) as here,
         Admin(Cluster(name="target", bootstrap=target)) as there,

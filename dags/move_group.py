@@ -1,13 +1,13 @@
 """
 ### Move a group to the other cluster of a flow
 
-The group has stopped: it has no members in either cluster. `look` translates each of its offsets by the exact map of
-the flow's copies, and logs them. `move` commits them in the target, in one operation of the history; start the group
-there. Its offsets in the source stay as they are.
+Stop the group first: it must have no members in either cluster. `look` translates each of its offsets by the exact map
+of the flow's copies, and logs them. `move` commits them in the target, in one operation of the history; then start the
+group there. Its offsets in the source stay as they are.
 
-An offset that is not known exactly refuses the move, by its name, unless *Accept repeated records* is ticked. One that
-would lose records refuses it always. For the way back name the flow the other way round: topics that came from there
-are its own topics again.
+If an offset has no exact translation, the move is refused and the offset named, unless *Accept repeated records* is
+ticked. If the group would lose records, the move is always refused. To go back, name the flow in the other direction:
+topics that came from that cluster have their original names there.
 
 Without Airflow: `switchyard flows move-group GROUP 'SOURCE->TARGET' --reason …`.
 """
@@ -21,19 +21,19 @@ PARAMS = {
     "group": forms.field("Group", "It must have no members.", "string", minLength=1),
     "flow": forms.field(
         "Flow",
-        "From where to where it moves, as **primary->backup**, by the aliases of the declaration.",
+        "Source and target of the move, such as **primary->backup**, by the aliases of the declaration.",
         "string",
         pattern="^.+->.+$",
     ),
     "reason": forms.reason(),
     "declaration": forms.optional_text(
-        "Declaration", "The declaration that has the flow. Empty: the only one that has it.", forms.HOW
+        "Declaration", "The declaration that has the flow. Empty: the only declaration with this flow.", forms.HOW
     ),
     "wait_s": forms.field(
         "Wait, seconds", "Until the group has no members.", "number", forms.HOW, default=0, minimum=0, maximum=600
     ),
     "repeat": forms.decision(
-        "Accept repeated records", "Where an exact offset is not known, commit a lower one: its records come twice."
+        "Accept repeated records", "Where the exact offset is unknown, commit a lower one: the group rereads records."
     ),
 }
 

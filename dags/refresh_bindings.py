@@ -14,11 +14,13 @@ bindings:
     topics: {orders: west}           # a topic, for this user
     groups: {billing: west}          # a group, for this user
     read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
+    local_names: primary             # remote topics of this flow's source: by the source's names
   bob: {}                            # no bindings: they are removed
 ```
 
 A binding alone moves neither records nor committed offsets. If it changes for a user that is **in use**, the task
-`difference` fails and says so: the `switch` DAG moves live clients. Without a difference everything is skipped.
+`difference` fails and says so: the `switch` DAG moves live clients. It fails as well if local names would hide topics
+or clients are connected that would keep a position of another log. Without a difference everything is skipped.
 Without Airflow: `switchyard bindings set --file FILE`.
 """
 
@@ -35,7 +37,8 @@ PARAMS = {
     "reason": forms.usual_reason("bindings as declared"),
     "accept_warnings": forms.decision(
         "Accept warnings",
-        "Change the binding of users that are in use, too. Their records and offsets stay in the old cluster.",
+        "Change the binding of users that are in use, too: their records and offsets stay in the old cluster. Change "
+        "local names, although they hide topics or clients are connected.",
     ),
 }
 

@@ -35,7 +35,8 @@ class MirrorPart:
     """None: `local[*]`."""
     driver_port: int
     """Marks an executor on the stack's worker as this job's."""
-    metrics_port: int
+    metrics_port: int = 0
+    """0: it serves no metrics."""
     name: str = "mirror"
     port: None = None
     after: tuple[str, ...] = ("zookeeper", "cluster", REGISTRATION, "spark/master", "spark/worker")
@@ -71,9 +72,10 @@ class MirrorPart:
             "pyspark-shell",
         )
         tasks = () if self.master is None else ("--tasks", "1")
+        metrics = ("--metrics-port", str(self.metrics_port)) if self.metrics_port else ()
         where = ("--zookeeper", self.zookeeper, "--root", self.zookeeper_root)
         return PartProgram(
-            (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks, "--metrics-port", str(self.metrics_port)),
+            (sys.executable, "-m", "spark_jobs", "mirror", *where, *tasks, *metrics),
             {**self.environment, **self.security, "PYSPARK_SUBMIT_ARGS": shlex.join(submit)},
         )
 

@@ -41,6 +41,7 @@ _PURE = (
         "gateway.model.client_zones",
         "gateway.model.copies",
         "gateway.model.handler_registry",
+        "gateway.model.local_names",
         "gateway.model.remote_topics",
         "gateway.model.rights",
         "gateway.quotas",

@@ -48,6 +48,12 @@ LATE = (
         ("ha_core.operations.engine.gateway_queries",),
         "an HTTP client, for two commands",
     ),
+    Late("ha_core.cli.watching", ("ha_core.operations.overview.traffic",), "an HTTP client, for the screen"),
+    Late(
+        "ha_core.operations.access.local_names",
+        ("ha_core.operations.engine.gateway_queries",),
+        "an HTTP client, where local names change",
+    ),
     Late(
         "ha_core.operations.overview.notices",
         ("ha_core.operations.engine.gateway_queries",),

@@ -165,7 +165,7 @@ def _cluster(context: Context, topic: str) -> str | None:
     if here is None or resolved.cluster == here:
         return resolved.cluster
     # The client came by an old address: after a new binding it has to look for the leader again.
-    return None if resolved.level in EXPLICIT_LEVELS else here
+    return None if resolved.level in EXPLICIT_LEVELS or context.names is not None else here
 
 
 # -- questions about the logs of single partitions --------------------------------------------------------------------

@@ -8,6 +8,7 @@ from gateway.composed.ask import Ask, Message
 from gateway.composed.coordinator_release import CoordinatorRelease
 from gateway.model.copies import Copies
 from gateway.model.handler_registry import declare
+from gateway.model.local_names import LocalNames, LocalVerdicts, local_names
 from gateway.model.remote_topics import NO_REMOTE_TOPICS, RemoteTopicIndex, RemoteVerdicts, led_to
 from gateway.model.rights import Denied, Gate
 from gateway.model.topology import Topology
@@ -168,6 +169,8 @@ class Context:
     """Rights of this client by the rules; None: everything."""
     remote_topics: RemoteTopicIndex = NO_REMOTE_TOPICS
     """Topics that only flows write."""
+    names: LocalNames | None = None
+    """Local names of remote topics. Handlers get the real names, and give them."""
     quotas: Quotas | None = None
     """Quotas of clients; None: unlimited."""
     users: Container[str] = ()
@@ -193,7 +196,13 @@ class Context:
 def compose(context: Context, api_key: int, version: int, request: Message) -> Handler:
     """The handler for a request. For a client with limited rights, the request is reduced to its allowed part, and the
     answer to its visible part."""
-    verdicts = _verdicts(context)
+    verdicts, view, topology = _verdicts(context), context.view, context.topology
+    # Real brokers, which the listener for discovery names, know remote topics by their own names only.
+    names = None if context.direct else local_names(view, context.identity, context.remote_topics, topology)
+    if names is not None:
+        cluster_id = topology.cluster_id(names.cluster)
+        local = LocalVerdicts(verdicts, context.verdicts, names, context.remote_topics, cluster_id)
+        return _guarded(replace(context, verdicts=verdicts, names=names), local, api_key, version, request)
     if verdicts is None:
         return HANDLERS[api_key](context, version, request)
     return _guarded(replace(context, verdicts=verdicts), verdicts, api_key, version, request)

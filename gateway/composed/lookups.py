@@ -98,6 +98,14 @@ def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] = 
     )
 
 
+def served(context: Context, topic: str, also: Mapping[str, tuple[str, ...]]) -> bool:
+    """True if a topic of some cluster is listed for this client. One with local names sees the topics of one cluster,
+    and moved ones: `cluster_for_topic` serves it no other."""
+    if context.names is None or context.view.mapped(topic) is not None:
+        return True
+    return context.names.cluster in {*context.topology.existing(topic), *also.get(topic, ())}
+
+
 def wished(context: Context, topic: str) -> str | None:
     """The cluster that would serve a topic which does not exist yet: the bindings' choice, wherever the topic is."""
     return cluster_for_topic(context.view, context.identity, topic, lambda _name: ()).cluster

@@ -95,7 +95,7 @@ def _all_topics(context: Context, request: Message) -> _Choosing:
         # that lost them would give their partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
-    there = [name for name in names if not context.view.concealed(name)]
+    there = [name for name in names if not context.view.concealed(name) and lookups.served(context, name, found)]
     if lookups.know_much(context, there):
         yield Long()
     return [_choose(context, name, lookups.resolve(context, name, found).cluster, seen) for name in there], seen.racks

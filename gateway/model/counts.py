@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from prometheus_client import Histogram
 
+from gateway.model.fence_costs import FenceCosts
 from gateway.model.latencies import Latencies
 from ha_core.wire.codes import ApiKey
 
@@ -47,6 +48,7 @@ class Counts:
     bytes_to_clients: int = 0
     bytes_from_brokers: int = 0
     bytes_to_brokers: int = 0
+    fences: FenceCosts = field(default_factory=FenceCosts)
     composed: Histogram = field(default_factory=_composed)
     """By API."""
     latencies: Latencies = field(default_factory=Latencies)

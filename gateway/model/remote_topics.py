@@ -1,12 +1,13 @@
-"""Remote topics: only their flow writes them, and users that may read a source may read its copies (KIP-382).
+"""Rights on remote topics: only the flow writes them, and users that may read a source may read its copies (KIP-382).
 
-A name alone says nothing: `A.orders` may be an ordinary topic of one cluster and a remote topic of another, and a flow
-that keeps names writes `orders` in its target only. So a topic is judged in the cluster to which a request leads.
+The name alone does not decide: `A.orders` may be an ordinary topic in one cluster and a remote topic in another, and a
+flow that keeps names writes `orders` only in its target. So the cluster to which a request leads decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping
 from typing import NamedTuple
 
 from ha_core.model import RemoteTopicPortion, View
@@ -15,32 +16,37 @@ from ha_core.plan.access.rights import EVERYTHING, Verdicts, bit_of, granted
 from ha_core.plan.routing.bounded_cache import CacheBudget
 
 READING = bit_of(AclOperation.READ) | bit_of(AclOperation.DESCRIBE) | bit_of(AclOperation.DESCRIBE_CONFIGS)
-"""All that gateways let clients do with a remote topic."""
+"""The only operations on a remote topic that gateways allow clients."""
 MAX_HOPS = 16
-"""Flows on the way of one topic: its name, of 249 characters at most, has an alias for each."""
+"""Maximum number of flows on a topic's path. The topic's name, of at most 249 characters, has an alias for each."""
 
 
 class KnownRemoteTopic(NamedTuple):
-    """:ivar document: the flow's facts."""
+    """:ivar document: facts about the topic's flow."""
 
     document: RemoteTopicPortion
     source: str
-    """Its name one hop upstream; "": it has no source."""
+    """The topic's name one hop upstream; "": it has no source."""
 
 
 class RemoteTopicIndex:
     """The remote topics of all clusters; immutable."""
 
-    __slots__ = ("_by_cluster", "_by_name")
+    __slots__ = ("_by_cluster", "_by_name", "_by_source")
 
     def __init__(self, documents: Iterable[RemoteTopicPortion] = ()) -> None:
         self._by_cluster: dict[str, dict[str, KnownRemoteTopic]] = {}
         self._by_name: dict[str, KnownRemoteTopic] = {}
+        self._by_source: dict[str, dict[str, dict[str, str]]] = {}
+        """Alias of the source → id of the target → topic of the source → remote topic."""
         for document in sorted(documents, key=lambda document: document.key):
             its = self._by_cluster.setdefault(document.target_id, {})
+            remote = self._by_source.setdefault(document.source, {}).setdefault(document.target_id, {})
             for name, source in document.topics.items():
                 found = its.setdefault(name, KnownRemoteTopic(document, source))
                 self._by_name.setdefault(name, found)
+                if source not in ("", name) and found.document is document:
+                    remote.setdefault(source, name)
 
     def __bool__(self) -> bool:
         return bool(self._by_name)
@@ -48,14 +54,22 @@ class RemoteTopicIndex:
     def find(self, cluster_id: str | None, name: str) -> KnownRemoteTopic | None:
         """The remote topic of this name in a cluster.
 
-        :param cluster_id: "": not known yet; a topic counts then that is a remote topic anywhere. None: no cluster.
+        :param cluster_id: "": the id is not known yet, so a remote topic of any cluster counts. None: no cluster.
         """
         if cluster_id is None:
             return None
         return (self._by_cluster.get(cluster_id, _NONE) if cluster_id else self._by_name).get(name)
 
+    def sources(self, cluster_id: str, alias: str) -> Mapping[str, str]:
+        """Topic of the source with this alias → its remote topic in a cluster.
+
+        :param cluster_id: "": not known yet; all clusters count then.
+        """
+        its = self._by_source.get(alias, {})
+        return its.get(cluster_id, {}) if cluster_id else ChainMap(*(its[target] for target in sorted(its)))
+
     def concerns(self, cluster_id: str) -> bool:
-        """Whether a flow writes in this cluster, as far as is known."""
+        """Whether a flow may write in this cluster; a cluster whose id is not known yet counts."""
         return bool(self) and (not cluster_id or cluster_id in self._by_cluster)
 
 
@@ -66,7 +80,7 @@ Places = Callable[[str], Iterable[str]]
 
 
 def led_to(view: View, name: str, otherwise: str | None) -> Iterable[str]:
-    """The clusters that write a topic, as its map says; one without a map is in the cluster `otherwise`."""
+    """The clusters that write a topic by its map; a topic without a map is in the cluster `otherwise`."""
     document = view.mapped(name)
     if document is not None:
         return document.writers
@@ -74,7 +88,7 @@ def led_to(view: View, name: str, otherwise: str | None) -> Iterable[str]:
 
 
 class RemoteVerdicts(Verdicts):
-    """Rights of one client, as its requests meet remote topics."""
+    """Rights of one client, with the limits for remote topics."""
 
     __slots__ = ("_base", "_index", "_places")
 
@@ -102,14 +116,14 @@ class RemoteVerdicts(Verdicts):
         if resource != ResourceType.TOPIC or READING >> operation & 1 or (remote := self.remote(name)) is None:
             return ""
         if not (anyway or self._base is None or self._base.allows(operation, resource, name)):
-            return ""  # The answer of a topic that is denied must not tell that it is a remote topic.
+            return ""  # The answer about a denied topic must not reveal that it is a remote topic.
         return f"{name} is a remote topic: only flow {remote.document.flow} writes it" + (
             f", and its source is {remote.source}." if remote.source else "."
         )
 
     def _masks(self, base: Verdicts, name: str, remote: KnownRemoteTopic | None, hops: int) -> tuple[int, int]:
-        """Operations that rules allow and deny for a remote topic. Hop by hop, rules for its source count, too: a right
-        to read, and each denial."""
+        """Operations that rules allow and deny for a remote topic. At each hop, rules for its source count as well: the
+        right to read, and every denial."""
         allowed, denied = base.masks(ResourceType.TOPIC, name)
         if remote is None or not remote.source or not remote.document.readers_of_source or not hops:
             return allowed, denied

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from gateway.model.local_names import LocalVerdicts
 from ha_core.model.access import CLUSTER_NAME, AclOperation, ResourceType
 from ha_core.plan.access.rights import Verdicts
 from ha_core.wire.apis import Api
@@ -57,7 +58,7 @@ def missing(verdicts: Verdicts, needs: Iterable[RequiredRight], request: Mapping
 
 
 class Gate:
-    """:ivar request: the allowed part.
+    """:ivar request: the allowed part, with the names of topics in their cluster.
     :ivar answer: the complete answer, if nothing is allowed.
     :ivar denied: the first hundred denials.
     """
@@ -69,6 +70,8 @@ class Gate:
         self.denied: list[Denied] = []
         self._entries: dict[str, list[Message]] = {}
         """Answers for removed elements, by the list of the answer."""
+        self._names = verdicts.names if isinstance(verdicts, LocalVerdicts) else None
+        self._renames = False
         if verdicts.everything:
             return
         if (first := missing(verdicts, api.asks.needs, request)) is not None:
@@ -77,18 +80,23 @@ class Gate:
             return
         for each in api.asks.each:
             self._take_out(each)
+        if self._names is not None:
+            allowed, self.request = self.request, self._names.requested(api.key, self.request)
+            self._renames = self.request is not allowed
 
     @property
     def amends(self) -> bool:
         """True if the answer to the allowed part has to be amended."""
         names = any(self.request[each.request_list] for each in self._api.asks.each)
         shows = bool(self._api.asks.shown) and not names
-        return bool(self._entries) or (shows and not self._verdicts.everything)
+        return bool(self._entries) or self._renames or (shows and not self._verdicts.everything)
 
     def amend(self, answer: Message) -> Message:
         """The complete answer, from the answer to the allowed part. That one may be shared, so it is not modified."""
         if self._verdicts.everything:
             return answer
+        if self._names is not None:
+            answer = self._names.answered(self._api.key, answer)
         for shown in self._api.asks.shown:
             answer = self._without(answer, shown, shown.items)
         for field in self._api.asks.reported:

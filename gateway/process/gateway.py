@@ -390,6 +390,7 @@ class Gateway:
             still_read_here={},
             remote_topics=derived.remote_topics,
         )
+        self.counts.fences.follow(standing.operations, started)
         self.fenced_since = {name: self.fenced_since.get(name, started) for name in standing.operations}
         self.drains.follow(view.revision, standing.scopes, self.clients.open)
         self.following.visit_all(self.clients.open)
@@ -475,6 +476,7 @@ class Gateway:
                 name: datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
                 for name, at in sorted(self.upstream.out_of_date.items())
             },
+            fence_costs=self.counts.fences.report(clock.now()),
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),

@@ -109,14 +109,15 @@ class Membership:
         await asyncio.to_thread(self._store.expect_gateway, expected)
 
     async def leave(self) -> None:
-        """Removes the gateway from the expected ones, since it ends by request.
+        """Says goodbye, since it ends by request: it is not expected any more, unless it is declared by name.
 
         Its record is removed later, so `switchyard status --check` never misses a gateway that stops in order.
         """
         if self.registration is None:
             return
         try:
-            await asyncio.to_thread(self._store.forget_gateway, self._record().gateway)
+            now = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="seconds")
+            await asyncio.to_thread(self._store.gateway_stopped, self._record().gateway, now)
         except StoreError as error:
             _log.warning("`switchyard status --check` will miss this gateway: %s", error)
 

@@ -4,13 +4,14 @@ Both name users and addresses, so they need a loopback connection, or the token 
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from hmac import compare_digest
 from typing import Final
 
 from gateway.config import Http
+from gateway.model.local_names import local_names
 from gateway.process.gateway import Gateway
 from gateway.process.sockets.connection import ClientConnection
 from gateway.runtime import clock
@@ -147,5 +148,9 @@ def _explanation(gateway: Gateway, request: Asked) -> _Answer:
     snapshot = gateway.snapshot
     identity = snapshot.view.identify(fields["user"], fields["instance"])
     existing, rights = snapshot.topology.existing, snapshot.rights
-    explanation = explain(snapshot.view, identity, kind, fields[kind], rights, host, existing, snapshot.zone)
+    names = local_names(snapshot.view, identity, snapshot.remote_topics, snapshot.topology)
+    real = None if names is None or kind != "topic" else names.real(fields[kind])
+    name = fields[kind] if real is None else real
+    explanation = explain(snapshot.view, identity, kind, name, rights, host, existing, snapshot.zone)
+    explanation = replace(explanation, name=fields[kind], remote_topic=real)
     return 200, {"gateway": gateway.config.id, **asdict(explanation)}

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from gateway.model.local_names import LocalNames, LocalVerdicts, local_names
 from gateway.model.remote_topics import RemoteVerdicts, led_to
 from gateway.session.auth_state import Anonymous, AuthState, SaslInProgress, TlsAuthenticated
 from gateway.session.client_ids import ByClientId
@@ -22,6 +23,7 @@ class SessionClient:
 
     __slots__ = (
         "_context",
+        "_named",
         "_remote",
         "_routes",
         "_throttling",
@@ -38,6 +40,8 @@ class SessionClient:
         self._routes: ByClientId[Routes] = ByClientId()
         self._remote: tuple[Verdicts | None, Snapshot, RemoteVerdicts] | None = None
         """Rights where a flow writes in the port's cluster, and what they were made of."""
+        self._named: tuple[tuple[object, ...], LocalVerdicts] | None = None
+        """Rights by the local names of remote topics, and what they were made of."""
         self.auth_state: AuthState = Anonymous(shared.authentication.anonymous)
         self.software: str | None = None
         self.client_id: str | None = None
@@ -65,14 +69,22 @@ class SessionClient:
         if routes is None:
             self.client_id = client_id
             context = self._context
-            identity = context.snapshot.view.identify(self.auth_state.user, client_id)
-            routes = Routes(context.snapshot, identity, context.port, self.verdicts, context.shared.remembered)
+            snapshot = context.snapshot
+            identity = snapshot.view.identify(self.auth_state.user, client_id)
+            names = local_names(snapshot.view, identity, snapshot.remote_topics, snapshot.topology)
+            verdicts = self.verdicts if names is None or context.port.direct else self._by_local_names(names)
+            routes = Routes(snapshot, identity, context.port, verdicts, context.shared.remembered)
             self._routes.keep(client_id, routes)
         return routes
 
     def forget_routes(self) -> None:
         """The snapshot or the user is another one."""
         self._routes.clear()
+
+    def fenced(self, operation: str) -> None:
+        """The operation's fence has refused a request of the client."""
+        context = self._context
+        context.shared.counts.fences.refused(operation, self.auth_state.user or ANONYMOUS, context.now)
 
     @property
     def rules(self) -> Verdicts | None:
@@ -97,6 +109,18 @@ class SessionClient:
 
             known = self._remote = rules, snapshot, RemoteVerdicts(rules, snapshot.remote_topics, places)
         return known[2]
+
+    def _by_local_names(self, names: LocalNames) -> LocalVerdicts:
+        """Rights by local names. They stay one object until something of them changes: long requests are judged beside
+        the event loop."""
+        snapshot, base, rules = self._context.snapshot, self.verdicts, self.rules
+        cluster_id = snapshot.topology.cluster_id(names.cluster)
+        made_of = (base, rules, snapshot.view, snapshot.remote_topics, names.cluster, cluster_id)
+        known = self._named
+        if known is None or any(one is not other for one, other in zip(known[0], made_of, strict=True)):
+            verdicts = LocalVerdicts(base, rules, names, snapshot.remote_topics, cluster_id)
+            known = self._named = made_of, verdicts
+        return known[1]
 
 
 def _judges_alike(before: Snapshot, now: Snapshot, cluster: str) -> bool:

@@ -31,15 +31,15 @@ class GroupRequest(RequestHandler):
         for a coordinator then, and repeats the commit endlessly.
         """
         session, context, request = self.session, self.context, self.request
-        name = request.group()
+        name, routes = request.group(), session.client.routes(request.client_id)
         gate = None
         if request.api.asks.each:
-            gate = Authorization(session).gate(request, request.read()) if session.client.verdicts is not None else None
+            gate = Authorization(session).gate(request, request.read()) if routes.verdicts is not None else None
             if gate is not None and gate.answer is not None:
                 return
         elif not Authorization(session).member(request, name):
             return
-        route = session.client.routes(request.client_id).group(name)
+        route = routes.group(name)
         refusal = route.refusal if context.leased() else Refusal.LEASE
         if refusal is Refusal.NO_LEADER:
             context.emit(Refresh())
@@ -130,7 +130,7 @@ def fences(client: SessionClient, request: Request, message: Message) -> list[st
     return [fence for name in names if (fence := routes.group(name.encode()).fence) is not None]
 
 
-def wake_joiners(in_flight: RequestsInFlight, context: SessionContext) -> None:
+def wake_joiners(in_flight: RequestsInFlight, context: SessionContext, client: SessionClient) -> None:
     """Answers members that wait in a rebalance of a group being fenced, so that they retry after the fence.
 
     The fence refuses the requests they wait for, and waits for these members to drain. A broker handles one request per
@@ -151,4 +151,5 @@ def wake_joiners(in_flight: RequestsInFlight, context: SessionContext) -> None:
         answer = pending.request.answer(api.refusal({"member_id": ""}, code))
         if in_flight.abandon(pending, answer) and code is not ErrorCode.NONE:
             context.count_refused((Refusal.FENCE,))
+            client.fenced(group.fence.operation)
     in_flight.flush()

@@ -211,6 +211,8 @@ class RequestsInFlight:
         self._context.count_refused((refusal,))
         make = partial(refusal_answer, request, message, refusal, self._client.software, amend)
         lifts_with = fence if refusal is Refusal.FENCE else None
+        if lifts_with is not None:
+            self._client.fenced(lifts_with)
         self.answer_refused(request, make, (refusal,), (request.api_key,), lifts_with)
 
     def answer_refused(

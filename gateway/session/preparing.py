@@ -45,7 +45,8 @@ def prepare(session: ConnectionState, request: Request, owned: bool) -> None:
     elif kept.api_key == ApiKey.PRODUCE:
         work = partial(_produce, kept)
     else:
-        work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, session.client.verdicts)
+        verdicts = session.client.routes(kept.client_id).verdicts
+        work = partial(_prepared, kept.api, kept.api_version, bytes(kept.body), kept.limits, verdicts)
     context.emit(OffloadWork(kept, work, Cause.MALFORMED))
 
 

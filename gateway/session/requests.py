@@ -206,6 +206,8 @@ class ComposedRequest(RequestHandler):
             return
         fenced = fences(session.client, request, message)
         context.count_refused(Refusal.FENCE for _ in fenced)
+        for operation in set(fenced):
+            session.client.fenced(operation)
         session.in_flight.compose(request, message, fence=min(fenced, default=None))
 
 

@@ -37,8 +37,8 @@ class Authorization:
     def gate(self, request: Request, message: Message) -> Gate | None:
         """The allowed part of a request; None: all of it, and the broker's answer goes to the client. If nothing is
         allowed, the client is answered here."""
-        verdicts, prepared = self._client.verdicts, request.prepared
-        if verdicts is None or verdicts.everything:
+        verdicts, prepared = self._client.routes(request.client_id).verdicts, request.prepared
+        if verdicts is None:
             return None
         if prepared is not None and prepared.verdicts is not verdicts:
             raise NeedsPreparingError
@@ -76,7 +76,7 @@ class Authorization:
         return bool(topics)
 
     def _denied(self, request: Request, topic: bytes | str) -> Denied:
-        (each,), verdicts = request.api.asks.each, self._client.verdicts
+        (each,), verdicts = request.api.asks.each, self._client.routes(request.client_id).verdicts
         right = each.operation, each.resource, topic if isinstance(topic, str) else text(topic)
         return Denied(*right, "" if verdicts is None else objection(verdicts, *right))
 

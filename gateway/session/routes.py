@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 from urllib.parse import quote
 
+from gateway.model.local_names import LocalVerdicts
 from gateway.model.rights import allows, objection
 from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
@@ -34,6 +35,8 @@ class TopicRoute(NamedTuple):
     sequences: LastSequences | None = None
     fence: str | None = None
     """Operation whose fence stands, else None."""
+    real: str | None = None
+    """The remote topic that the client sees under this name."""
 
 
 _PASSED = TopicRoute()
@@ -87,8 +90,8 @@ class Routes:
     """Routes cached by name: a new snapshot makes a new object."""
 
     __slots__ = (
-        "_groups", "_open", "_room", "_topics", "_writers", "here", "identity", "plain", "port", "refusal", "snapshot",
-        "verdicts",
+        "_groups", "_open", "_room", "_topics", "_writers", "here", "identity", "names", "plain", "port", "refusal",
+        "snapshot", "verdicts",
     )  # fmt: skip
 
     def __init__(
@@ -106,6 +109,8 @@ class Routes:
         self.identity = identity
         self.port = port
         self.verdicts = None if verdicts is None or verdicts.everything else verdicts
+        self.names = verdicts.names if isinstance(verdicts, LocalVerdicts) else None
+        """Local names of remote topics; None: each topic has its own name."""
         self.here = port.lane
         self._topics: BoundedCache[bytes, TopicRoute] = BoundedCache()
         self._writers: BoundedCache[Partition, Extent | Refusal] = BoundedCache()
@@ -147,8 +152,22 @@ class Routes:
         """True if a fetch of these topics is forwarded unchanged."""
         if self.plain:
             return True
+        if self.names is not None and self.rename(topics):
+            return False
         routes = map(self.topic, topics)
         return not self.refusal and all(route.topic is None and route.no_fetch is None for route in routes)
+
+    def rename(self, topics: Iterable[bytes]) -> bool:
+        """True if one of them is a remote topic under its local name, so that its requests and answers are rewritten.
+
+        Such a topic passes neither as it is nor with patched offsets: its answer would have the remote topic's name.
+        """
+        return any(self.topic(topic).real is not None for topic in topics)
+
+    def used(self, topic: bytes) -> bytes:
+        """The topic whose use is reported, where the client names this one."""
+        real = self.topic(topic).real
+        return topic if real is None else real.encode()
 
     def writes(self, topics: Iterable[bytes]) -> bool:
         """True if a produce to these topics is forwarded unchanged."""
@@ -172,10 +191,15 @@ class Routes:
         return route if reads else route._replace(no_fetch=Refusal.DENIED)
 
     def _lead(self, raw: bytes) -> TopicRoute:
-        view = self.snapshot.view
         if self.refusal:
             return TopicRoute(self.refusal, self.refusal)
         name = text(raw)
+        if self.names is not None and (real := self.names.real(name)) is not None:
+            return self._lead_named(real)._replace(real=real)
+        return self._lead_named(name)
+
+    def _lead_named(self, name: str) -> TopicRoute:
+        view = self.snapshot.view
         topic = view.topics.get(name)
         if topic is None and self.snapshot.unreadable:
             paths = (f"/topics/{quote(name, safe='')}", f"/bindings/{quote(self.identity.user, safe='')}")
@@ -192,7 +216,7 @@ class Routes:
         # Only an explicit binding moves an unmapped topic away from the broker that the client found: the default
         # binding and the known places of topics may not have a topic yet that was just created.
         bound = cluster_for_topic(view, self.identity, name, lambda _name: ())
-        if bound.level in EXPLICIT_LEVELS and bound.cluster != self.port.cluster:
+        if (bound.level in EXPLICIT_LEVELS or self.names is not None) and bound.cluster != self.port.cluster:
             served = cluster_for_topic(view, self.identity, name, self.snapshot.topology.existing)
             if served.cluster != self.port.cluster:
                 return TopicRoute(Refusal.ELSEWHERE, Refusal.ELSEWHERE)

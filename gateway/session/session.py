@@ -147,7 +147,7 @@ class Session(ConnectionState):
                 self.seen_uses.forget()
             self.fetching.forget_gaps(before.view, snapshot.view)
             self.answers.wake_readers(before.view)
-            groups.wake_joiners(self.in_flight, self.context)
+            groups.wake_joiners(self.in_flight, self.context, self.client)
             self.upstreams.probe()
         self.answers.give_up_unresponsive()
         self.exchanges.proceed()

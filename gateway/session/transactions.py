@@ -96,7 +96,7 @@ class Transactional(RequestHandler):
 
     def handle(self) -> None:
         session, request = self.session, self.request
-        if session.client.verdicts is not None:
+        if self.routes.verdicts is not None:
             self.gate = Authorization(session).gate(request, self.message)
             if self.gate is not None:
                 if self.gate.answer is not None:

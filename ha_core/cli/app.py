@@ -9,6 +9,7 @@ from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, v
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from ha_core.cli import commands
 from ha_core.cli.command import COMMANDS, Command
@@ -19,7 +20,7 @@ PLUGINS = "switchyard.commands"
 GROUPS = {
     "bindings": "List, set and delete bindings.",
     "clusters": "Register, list and remove clusters.",
-    "gateways": "Gateways that are expected to be alive.",
+    "gateways": "Gateways that are alive, and those that are expected.",
     "facts": "Recorded facts of each cluster, for the day on which it does not answer.",
     "origins": "Clusters that were dead at a cut: they may be back, or are gone for good.",
     "usage": "List, declare and withdraw the topics and groups that users use.",
@@ -29,12 +30,26 @@ GROUPS = {
     "instances": "Client ids that the platform issues to clients of shared users.",
     "quotas": "Quotas in the platform.",
     "client-quotas": "Quotas that gateways enforce.",
+    "drill": "Rehearsed switches there and home, and their reports.",
     "direct-groups": "Consumer groups that read past the gateways, and their places elsewhere.",
     "mirror": "Copies of topics in another cluster.",
     "mirror-client": "Questions of Kafka's MirrorClient, and MirrorMaker 2's internal topics.",
     "flows": "Flows of MirrorMaker 2's configuration.",
     "topics": "",
+    "history": "All operations, or what one of them did: `history OPERATION` is `history show OPERATION`.",
 }
+DEFAULTS = {"history": "show"}
+"""Group → its command that runs if none of them is named."""
+
+
+class DefaultGroup(TyperGroup):
+    """A group whose default command needs no name, with arguments of its own."""
+
+    default = ""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        named = args[:1] and (args[0] in self.commands or args[0] == "--help")
+        return super().parse_args(ctx, args if named else [self.default, *args])
 
 
 def build() -> typer.Typer:
@@ -50,7 +65,7 @@ def build() -> typer.Typer:
     for module in pkgutil.iter_modules(commands.__path__):
         import_module(f"{commands.__name__}.{module.name}")
     alone = {one.words: one for one in COMMANDS if one.words in GROUPS}
-    groups = {name: _group(help_, alone.get(name)) for name, help_ in GROUPS.items()}
+    groups = {name: _group(help_, alone.get(name), DEFAULTS.get(name, "")) for name, help_ in GROUPS.items()}
     for one in sorted((one for one in COMMANDS if one.words not in alone), key=lambda command: command.words):
         group, _, name = one.words.rpartition(" ")
         (groups[group] if group else app).command(name, help=one.help)(one.run)
@@ -61,8 +76,12 @@ def build() -> typer.Typer:
     return app
 
 
-def _group(help_: str, alone: Command | None) -> typer.Typer:
-    """:param alone: the command that runs if none of the group's commands is given."""
+def _group(help_: str, alone: Command | None, default: str = "") -> typer.Typer:
+    """:param alone: the command that runs if none of the group's commands is given.
+    :param default: name of the group's command that runs then.
+    """
+    if default:
+        return typer.Typer(help=help_, cls=type(f"{default}Group", (DefaultGroup,), {"default": default}))
     if alone is None:
         return typer.Typer(help=help_, no_args_is_help=True)
     group, run = typer.Typer(help=alone.help), alone.run

@@ -17,7 +17,7 @@ import typer
 from ha_core.cli.exits import FAILURE, SUCCESS, UNDONE, failure, refusal_code
 from ha_core.cli.output import Output
 from ha_core.kafka.errors import SecurityProfileError
-from ha_core.model import MoveRequest
+from ha_core.model import MoveRequest, Provenance
 from ha_core.model.shown import ShownFormatter
 from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import DEFAULT_ROOT, Environment, EnvironmentSettings, connect
@@ -85,7 +85,9 @@ class CommandRun(ExitStack):
     @functools.cached_property
     def environment(self) -> Environment:
         try:
-            opened = connect(self._connection, by=operator(), progress=self.out.progress)
+            who = operator()
+            opened = connect(self._connection, by=who, progress=self.out.progress)
+            opened.provenance = Provenance(asked_by=who)
         except (StoreUnavailableError, NoStateError) as error:
             if not self._unset:
                 raise
@@ -125,6 +127,10 @@ class CommandRun(ExitStack):
         self.out.page(page)
         if dry_run:
             return CommandResult(proposal, code=refusal_code(proposal.verdicts) if proposal.refused else SUCCESS)
+        if proposal.refused and not self.out.as_json:
+            # The page above has the texts.
+            codes = dict.fromkeys(one.code for one in proposal.verdicts if one.level == "error")
+            raise unchanged(f"Refused, see above: {', '.join(codes)}.", proposal.verdicts)
         proposal.require_sound()
         self.confirm(yes, question)
         return None

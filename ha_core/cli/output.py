@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import rich.table
+from rich.cells import cell_len
 from rich.console import Console
 from rich.text import Text
 
@@ -15,7 +16,7 @@ from ha_core.present.page import Mark, Marked, Page, Table
 
 WIDTH_OF_NO_TERMINAL = 400
 """Columns of tables in a file or pipe: nothing is cut off there."""
-_STYLES: dict[Mark, str] = {
+STYLES: dict[Mark, str] = {
     "strong": "bold",
     "error": "bold red",
     "bad": "bold red",
@@ -38,8 +39,12 @@ class Output:
     def result(self, data: Any) -> None:
         """Print the result for machines, if `as_json`."""
         if self.as_json:
-            sys.stdout.write(shown_json(json.dumps(data, ensure_ascii=False, default=_plain)) + "\n")
+            sys.stdout.write(shown_json(json.dumps(data, ensure_ascii=False, default=plain)) + "\n")
             sys.stdout.flush()
+
+    def write(self, line: bytes) -> None:
+        """Print bytes as they are, for results with a format of their own."""
+        sys.stdout.write(line.decode())
 
     def show(self, renderable: Any) -> None:
         """Print the result for people, unless `as_json`."""
@@ -72,7 +77,8 @@ class Output:
         return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 
-def _plain(thing: Any) -> Any:
+def plain(thing: Any) -> Any:
+    """A document, dataclass or object with `to_json` as JSON for machines."""
     if isinstance(thing, Document):
         return thing.model_dump(mode="json", exclude_none=True, exclude={"schema_"})
     return thing.to_json() if hasattr(thing, "to_json") else asdict(thing)
@@ -80,13 +86,17 @@ def _plain(thing: Any) -> Any:
 
 def _table(table: Table) -> rich.table.Table:
     title = Text(shown(table.title)) if table.title else None
-    made = rich.table.Table(
-        *table.columns, title=title, title_justify="left", box=None, header_style="bold", pad_edge=False
-    )
+    made = rich.table.Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for at, column in enumerate(table.columns):
+        whole = column in table.whole
+        width = max((cell_len(shown(str(row[at]))) for row in table.rows), default=None) if whole else None
+        made.add_column(
+            column, no_wrap=whole, min_width=width, overflow="fold"
+        )  # an id that is cut off cannot be copied
     for row in table.rows[: table.max_rows]:
         made.add_row(*map(_text, row))
     return made
 
 
 def _text(cell: object) -> Text:
-    return Text(shown(str(cell)), style=_STYLES[cell.mark] if isinstance(cell, Marked) else "")
+    return Text(shown(str(cell)), style=STYLES[cell.mark] if isinstance(cell, Marked) else "")

@@ -145,7 +145,7 @@ def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredE
     if session.connects is None:
         return ["Whether a gateway enforces it is not known: name their ZooKeeper (--zookeeper)."]
     try:
-        return [*enforced(session.environment, newest, registry.read.has_change_at)]
+        return [*enforced(session.environment, newest, registry.read.has_change_at, registry.database.name)]
     except (StoreError, RefusedError) as error:
         return [f"Whether a gateway enforces it is not known: {error}"]
 

@@ -13,6 +13,7 @@ import typer
 from ha_core.cli.app import build
 from ha_core.cli.command import COMMON_OPTIONS
 from ha_core.cli.exits import MEANINGS
+from ha_core.present import problems
 
 PAGE = Path("docs/commands.md")
 RENEWAL = "python -m ha_core.cli.reference"
@@ -98,3 +99,4 @@ def _shown(text: str) -> str:
 
 if __name__ == "__main__":
     PAGE.write_text(page(), "utf-8")
+    problems.PAGE.write_text(problems.codes_page(), "utf-8")

@@ -1,1 +1,1 @@
-"""Java clients' properties, for clients that are not Java: raw requests and librdkafka."""
+"""Reads Java clients' properties for clients that are not Java: raw requests and librdkafka."""

@@ -1,4 +1,4 @@
-"""Connections to clusters from Java clients' properties: all faults at once, before anything connects."""
+"""Makes connections to clusters from Java clients' properties. One error lists all faults, before anything connects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from ha_core.wire.tls_files import TlsPem
 class ClusterConnection:
     """
     :ivar bootstrap: `host:port[,host:port…]`
-    :ivar profile: for raw requests; its certificates are in memory.
+    :ivar profile: account and certificates for raw requests; the certificates are in memory.
     :ivar client_id: None: not set.
     :ivar request_timeout_ms: None: not set.
     """
@@ -30,18 +30,19 @@ class ClusterConnection:
     request_timeout_ms: int | None
 
     def librdkafka(self) -> LibrdkafkaSettings:
-        """A new dict at each call."""
+        """Settings of librdkafka; each call makes a new dict."""
         return librdkafka_settings(self.bootstrap, self.profile, self.client_id, self.request_timeout_ms)
 
 
 def connections(
     clusters: Mapping[str, Mapping[str, str]], name: str
 ) -> tuple[dict[str, ClusterConnection], tuple[Remark, ...]]:
-    """(cluster → connection, remarks). Key stores and tokens are read; nothing connects.
+    """Read all clusters' properties, key stores and tokens. Nothing connects.
 
-    :param clusters: cluster → properties of a Java client; the name "" stands for the only one.
-    :param name: of the file, for errors.
-    :raises ConfigurationError: has all errors.
+    :param clusters: cluster → properties of a Java client; the name "" stands for the only cluster.
+    :param name: the file's name, for errors.
+    :returns: cluster → connection, and remarks.
+    :raises ConfigurationError: lists all errors.
     """
     found: dict[str, ClusterConnection] = {}
     remarks: list[Remark] = []

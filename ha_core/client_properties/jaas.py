@@ -1,9 +1,9 @@
-"""Reads `sasl.jaas.config`: one login module with its options, quoted as Kafka's Java reads it (KIP-85).
+"""Reads `sasl.jaas.config`: one login module with its options, quoted as Kafka's Java code expects (KIP-85).
 
     org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="say \\"hi\\"";
 
-Java takes the text apart by `java.io.StreamTokenizer`. A digit, a point or a minus sign begins a number, which is no
-value: such a value needs quotes. An unquoted slash begins a comment.
+Java splits the text by `java.io.StreamTokenizer`. A digit, a point or a minus sign begins a number, which Java does not
+accept as a value: such a value needs quotes. An unquoted slash begins a comment.
 """
 
 import re
@@ -30,20 +30,21 @@ _ESCAPED = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v
 
 
 class JaasError(ValueError):
-    """The text is no login module. Shows no value, because any may be a password."""
+    """The text is not a login module. The error shows no value, because any value may be a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """:ivar name: its Java class."""
+    """:ivar name: the module's Java class."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)
 
 
 class _Token(NamedTuple):
-    """:ivar text: of a word or a quoted text; None: Java has no text for it, as for a number.
-    :ivar sign: of anything else.
+    """
+    :ivar text: a word, or a quoted text; None: the token is something else, such as a number.
+    :ivar sign: the character of any other token, or `number`.
     """
 
     text: str | None
@@ -54,7 +55,7 @@ _END = _Token(None)
 
 
 def login_module(text: str) -> LoginModule:
-    """:raises JaasError: names the part that is wrong, and the way out."""
+    """:raises JaasError: the text names the wrong part and the way out."""
     if len(text) > MAX_CHARACTERS:
         raise JaasError(f"longer than {MAX_CHARACTERS} characters; this is not a login module")
     tokens = _tokens(text)

@@ -1,11 +1,12 @@
-"""Reads key stores and trust stores of Java clients: PEM, and PKCS12 under whatever name.
+"""Reads key stores and trust stores of Java clients: PEM, and PKCS12 in files of any name.
 
-A file's bytes tell what it is: since Java 9, keytool writes PKCS12 into files named `.jks` as well. JKS itself has a
-cipher that only Java knows, and is refused with the command that converts it.
+A file's bytes tell its format, because since Java 9 keytool writes PKCS12 into files named `.jks`, too. JKS itself has
+a cipher that only Java knows; it is refused, with the command that converts it.
 """
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
 
 from cryptography import x509
@@ -23,21 +24,22 @@ from cryptography.hazmat.primitives.serialization import (
 from ha_core.client_properties.pem import PemBlock, PemError, blocks
 from ha_core.client_properties.settings import StoreSettings
 
+_LOCATIONS = ("ssl.truststore.location", "ssl.keystore.location")
 _MAX_FILE_BYTES = 4 * 1024 * 1024
 _JAVA_STORES = {b"\xfe\xed\xfe\xed": "JKS", b"\xce\xce\xce\xce": "JCEKS"}
 _CERTIFICATES = ("CERTIFICATE", "X509 CERTIFICATE")
 _PEM = b"-----BEGIN"
 _MOST_IN_CHAIN = 20
 _REFUSED = (ValueError, TypeError, UnsupportedAlgorithm)
-"""Errors of the library for bytes that it cannot read."""
+"""Errors that the library raises for bytes that it cannot read."""
 
 
 class KeyStoreError(Exception):
-    """A store cannot be used: names its key or file, the fault, and the way out; never a password."""
+    """A store cannot be used. The text names its key or file, the fault and the way out, and never a password."""
 
 
 def authorities(store: StoreSettings) -> tuple[str, list[str]]:
-    """(certificates of accepted authorities in PEM, remarks)
+    """Certificates of accepted authorities in PEM, and remarks.
 
     :raises KeyStoreError: the store cannot be used.
     """
@@ -48,8 +50,8 @@ def authorities(store: StoreSettings) -> tuple[str, list[str]]:
         stored = _pkcs12(store)
         if stored.key is not None:
             raise KeyStoreError(
-                f"{place}: holds a private key, and it cannot be told which of its certificates are trusted; make a "
-                "store of the authorities' certificates alone (keytool -importcert), and name that"
+                f"{place}: holds a private key, so the trusted ones among its certificates are unknown; make a store "
+                "with only the authorities' certificates (keytool -importcert), and name that store"
             )
         found = [each.certificate for each in stored.additional_certs]
     if not found:
@@ -58,7 +60,7 @@ def authorities(store: StoreSettings) -> tuple[str, list[str]]:
 
 
 def own(store: StoreSettings) -> tuple[str, str]:
-    """(certificate with its intermediate ones, key without a password), PEM.
+    """This side's certificate with its intermediate ones, and its key without a password, both in PEM.
 
     :raises KeyStoreError: the store cannot be used.
     """
@@ -81,6 +83,23 @@ def own(store: StoreSettings) -> tuple[str, str]:
     return _pem(chain), key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode("ascii")
 
 
+def store_digests(clusters: Mapping[str, Mapping[str, str]]) -> dict[str, bytes]:
+    """File of a store → digest of its bytes, so that a renewed one is found; empty: it cannot be read now.
+
+    :param clusters: cluster → properties of a Java client.
+    """
+    files = {its[key] for its in clusters.values() for key in _LOCATIONS if its.get(key)}
+    return {file: _digest(file) for file in sorted(files)}
+
+
+def _digest(file: str) -> bytes:
+    try:
+        with Path(file).open("rb") as opened:
+            return sha256(opened.read(_MAX_FILE_BYTES + 1)).digest()
+    except (OSError, ValueError):
+        return b""
+
+
 def _place(store: StoreSettings) -> str:
     return f"{store.key}.location={store.location}" if store.location else f"{store.key}.*"
 
@@ -92,9 +111,9 @@ def _read(store: StoreSettings) -> bytes:
     except OSError as error:
         raise KeyStoreError(f"{_place(store)}: {error.strerror}; give the path of a readable file") from None
     except ValueError:
-        raise KeyStoreError(f"{store.key}.location is no path; give the path of a readable file") from None
+        raise KeyStoreError(f"{store.key}.location is not a path; give the path of a readable file") from None
     if len(data) > _MAX_FILE_BYTES:
-        raise KeyStoreError(f"{_place(store)}: longer than {_MAX_FILE_BYTES} bytes; this is no key store")
+        raise KeyStoreError(f"{_place(store)}: longer than {_MAX_FILE_BYTES} bytes; this is not a key store")
     return data
 
 
@@ -106,11 +125,11 @@ def _pem_blocks(store: StoreSettings, inline: str) -> list[PemBlock]:
     try:
         return list(blocks(data.decode("utf-8", "replace")))
     except PemError as error:
-        raise KeyStoreError(f"{place}: no PEM ({error}); give the whole text") from None
+        raise KeyStoreError(f"{place}: not valid PEM ({error}); give the whole text") from None
 
 
 def _kind(data: bytes) -> str:
-    """The format of a store, by its first bytes; empty: none that is known, such as PEM."""
+    """The format of a store, by its first bytes; empty: another format, such as PEM."""
     return _JAVA_STORES.get(data[:4], "PKCS12" if data[:1] == b"\x30" else "")
 
 
@@ -134,14 +153,14 @@ def _pkcs12(store: StoreSettings) -> pkcs12.PKCS12KeyAndCertificates:
     if _PEM in data:
         raise KeyStoreError(f"{place}: its bytes are PEM; set {store.key}.type=PEM")
     if kind != "PKCS12":
-        raise KeyStoreError(f"{place}: its bytes are no PKCS12; name a key store")
+        raise KeyStoreError(f"{place}: its bytes are not PKCS12; name a key store")
     passwords = (store.password.encode(),) if store.password else (None, b"")
     for password in passwords:
         try:
             return pkcs12.load_pkcs12(data, password)
         except _REFUSED:
             continue
-    said = f"{store.key}.password is another one" if store.password else f"{store.key}.password is not set"
+    said = f"{store.key}.password is wrong" if store.password else f"{store.key}.password is not set"
     raise KeyStoreError(f"{place}: does not open: {said}, or the file is damaged or has a cipher that OpenSSL lacks")
 
 
@@ -163,12 +182,12 @@ def _private_key(found: Sequence[PemBlock], store: StoreSettings, place: str) ->
         text = "has no password: remove ssl.key.password" if password else "has a password: set ssl.key.password"
         raise KeyStoreError(f"{place}: its private key {text}") from None
     except (ValueError, UnsupportedAlgorithm):
-        text = "ssl.key.password is another one, or it" if password else "it"
+        text = "ssl.key.password is wrong, or the key" if password else "it"
         raise KeyStoreError(f"{place}: its private key cannot be read: {text} is damaged") from None
 
 
 def _chain(first: x509.Certificate, others: Sequence[x509.Certificate]) -> list[x509.Certificate]:
-    """The certificate, then its issuers as far as they are there: the order of PKCS12 has no meaning."""
+    """The certificate, then those of its issuers that are there. The order inside PKCS12 has no meaning."""
     chain = [first]
     while len(chain) < _MOST_IN_CHAIN and chain[-1].issuer != chain[-1].subject:
         issuer = next((other for other in others if _issued(other, chain[-1])), None)
@@ -187,19 +206,19 @@ def _issued(issuer: x509.Certificate, issued: x509.Certificate) -> bool:
 
 
 def _without_roots(found: Sequence[x509.Certificate], place: str) -> list[str]:
-    """Remarks about authorities whose own issuers are not trusted: to Java any certificate is an anchor, to OpenSSL a
-    self-signed one only (librdkafka has no setting for it)."""
+    """Remarks about authorities whose own issuers are not trusted. For Java any certificate is a trust anchor; for
+    OpenSSL only a self-signed one is, and librdkafka has no setting for that."""
     subjects = {each.subject for each in found}
     loose = [each for each in found if each.issuer not in subjects]
     if not any(each.issuer == each.subject for each in found):
         issuers = ", ".join(sorted({each.issuer.rfc4514_string() for each in loose}))
         raise KeyStoreError(
-            f"{place}: none of its authorities signed itself, and OpenSSL needs one that did; add the certificate of "
-            f"{issuers}"
+            f"{place}: none of its certificates is self-signed, and OpenSSL needs a self-signed one; add the "
+            f"certificate of {issuers}"
         )
     return [
         f"{place}: {each.subject.rfc4514_string()} has no effect without the certificate of its issuer "
-        f"({each.issuer.rfc4514_string()}); add that if brokers' certificates come from it"
+        f"({each.issuer.rfc4514_string()}); add the issuer's if it has signed brokers' certificates"
         for each in loose
     ]
 

@@ -1,6 +1,6 @@
-"""Keys of a Java client's connection, as Kafka 3.9 and 4.3 know them, and their use here.
+"""All keys of a Java client's connection in Kafka 3.9 and 4.3, and their use here.
 
-Keys that no connection needs (`group.id`, `acks` …) are not here: they belong to what is done over it.
+Keys that do not concern the connection itself (`group.id`, `acks`, …) are not here.
 """
 
 from typing import NamedTuple
@@ -9,16 +9,16 @@ from ha_core.flows.keys import CLIENTS, KeyUse
 
 SASL, SSL = "sasl.", "ssl."
 SECURITY_PREFIXES = ("bootstrap.servers", "security.", SASL, SSL)
-"""Keys that decide which cluster a client reaches, and as whom."""
+"""Prefixes of keys that decide which cluster a client reaches, and by which account."""
 CONNECTION_PREFIXES = (*SECURITY_PREFIXES, "client.", "request.timeout.ms", "metadata.")
 SINGLE_CLIENTS = CLIENTS
-"""Prefixes by which MirrorMaker 2 sets a key for one kind of its clients alone."""
+"""Prefixes with which MirrorMaker 2 sets a key for only one kind of its clients."""
 
 
 class ConnectionKey(NamedTuple):
     """
-    :ivar note: the reason, and the way out of a refusal.
-    :ivar harmless: values of a refused key that change nothing, in lower case.
+    :ivar note: why the key has no effect or is refused; for a refused key also the way out.
+    :ivar harmless: values of a refused key that are accepted because they change nothing, in lower case.
     """
 
     name: str
@@ -29,10 +29,8 @@ class ConnectionKey(NamedTuple):
 
 _CODE = "it names a Java class, which cannot run here"
 _OPENSSL = "OpenSSL does TLS here"
-_TOKEN_FILE = (
-    "let a process write the token into a file, and name that: sasl.oauthbearer.token.endpoint.url=file:///PATH"
-)
-_BROKERS = "it is for brokers, or for other logins"
+_TOKEN_FILE = "let a process write the token into a file, and set sasl.oauthbearer.token.endpoint.url=file:///PATH"
+_BROKERS = "it is for brokers, or for other mechanisms"
 _FRESH = "the token's file is read at each login"
 
 
@@ -58,7 +56,7 @@ KEYS = {
             "use_all_dns_ips",
             "default",
         ),
-        *_without_effect("leaders are read, in any rack", "client.rack"),
+        *_without_effect("records are read from leaders, in any rack", "client.rack"),
         *_without_effect(
             "metadata is read when it is needed",
             *("metadata.max.age.ms", "metadata.max.idle.ms", "metadata.recovery.strategy"),
@@ -122,13 +120,14 @@ KEYS = {
         *_applied("ssl.keystore.certificate.chain", "ssl.keystore.key", "ssl.key.password"),
         *_applied("ssl.endpoint.identification.algorithm", "ssl.enabled.protocols"),
         _refused(
-            "ssl.protocol", f"TLS 1.2 and 1.3 are spoken here; remove it: {_OPENSSL}", "tls", "tlsv1.2", "tlsv1.3"
+            "ssl.protocol", f"TLS 1.2 and 1.3 are offered here; remove it: {_OPENSSL}", "tls", "tlsv1.2", "tlsv1.3"
         ),
         _refused(
             "ssl.cipher.suites",
-            f"{_OPENSSL}, and has other names for them; remove it, and limit them in the brokers' ssl.cipher.suites",
+            f"{_OPENSSL}, and has other names for cipher suites; remove it, and limit them by the brokers' "
+            "ssl.cipher.suites",
         ),
-        _refused("ssl.engine.factory.class", f"{_CODE}; remove it, and name key stores of PEM or PKCS12"),
+        _refused("ssl.engine.factory.class", f"{_CODE}; remove it, and name key stores in PEM or PKCS12"),
         _refused("ssl.provider", f"{_CODE}; remove it: {_OPENSSL}", "sunjsse"),
         _refused("ssl.keymanager.algorithm", f"{_CODE}; remove it: {_OPENSSL}", "sunx509", "newsunx509", "pkix"),
         _refused("ssl.trustmanager.algorithm", f"{_CODE}; remove it: {_OPENSSL}", "pkix", "sunx509"),

@@ -1,4 +1,4 @@
-"""Settings of librdkafka for a connection: certificates and keys in memory, tokens from their file."""
+"""Makes librdkafka's settings for a connection: certificates and keys in memory, tokens from their file."""
 
 import binascii
 import json
@@ -12,13 +12,13 @@ from ha_core.wire.sasl import SecurityProfile
 from ha_core.wire.tls_files import TlsPem
 
 _TIMEOUT_MS = (10, 300_000)
-"""Least and most of `socket.timeout.ms`."""
+"""Lowest and highest valid `socket.timeout.ms`."""
 _OPAQUE_TOKEN_S = 60.0
-"""A token that does not tell its end is read again from its file about this often."""
+"""Seconds after which a token without an expiry time is read from its file again."""
 
 
 class LibrdkafkaSettings(dict[str, Any]):
-    """Producers and consumers of confluent-kafka take it; its repr shows no value."""
+    """Settings for producers and consumers of confluent-kafka. The repr shows no value."""
 
     def __repr__(self) -> str:
         return f"LibrdkafkaSettings({', '.join(sorted(self))})"
@@ -30,7 +30,7 @@ class LibrdkafkaSettings(dict[str, Any]):
 def librdkafka_settings(
     bootstrap: str, profile: SecurityProfile, client_id: str | None = None, request_timeout_ms: int | None = None
 ) -> LibrdkafkaSettings:
-    """:param profile: its certificates are in memory, if it has any."""
+    """:param profile: account and certificates; certificates, if any, are in memory."""
     settings = LibrdkafkaSettings({"bootstrap.servers": bootstrap, "security.protocol": _protocol(profile)})
     if client_id is not None:
         settings["client.id"] = client_id
@@ -51,7 +51,7 @@ def _protocol(profile: SecurityProfile) -> str:
 
 def _tls(pem: TlsPem) -> dict[str, Any]:
     settings = {"ssl.endpoint.identification.algorithm": "https" if pem.check_names else "none"}
-    # Its own OpenSSL has no authorities: "probe" looks for the system's.
+    # librdkafka's own OpenSSL has no authorities; "probe" finds the system's.
     settings |= {"ssl.ca.location": "probe"} if pem.authorities is None else {"ssl.ca.pem": pem.authorities}
     if pem.certificates:
         settings |= {"ssl.certificate.pem": pem.certificates, "ssl.key.pem": pem.key}
@@ -78,7 +78,7 @@ def _token(profile: SecurityProfile) -> Callable[[str], tuple[str, float]]:
 
 
 def _end_of(token: str) -> float:
-    """Seconds since the epoch at which the token ends, as it says itself (JWT), else soon: it is read again then."""
+    """Expiry time in seconds since the epoch: the token's own (JWT), or else one soon, so that it is read again."""
     claims = token.split(".")
     try:
         end = json.loads(urlsafe_b64decode(f"{claims[1]}==")).get("exp")

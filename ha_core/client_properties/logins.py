@@ -1,4 +1,4 @@
-"""The account of a Java client: its mechanism, its login module, and for OAUTHBEARER the place of its token."""
+"""Reads the account of a Java client: mechanism, login module, and for OAUTHBEARER the token's file."""
 
 from urllib.parse import unquote, urlsplit
 
@@ -16,17 +16,17 @@ _MODULES = {
 }
 _JAVAS_DEFAULT = "GSSAPI"
 _URL = "sasl.oauthbearer.token.endpoint.url"
-_FILE = f"let a process write the token into a file, and name that: {_URL}=file:///PATH"
+_FILE = f"let a process write the token into a file, and set {_URL}=file:///PATH"
 
 
 class LoginError(ValueError):
-    """A login that is not possible here: names the key, and the way out, and no secret."""
+    """The login is not possible here. The text names the key and the way out, and no secret."""
 
 
 def account(mechanism: str, module: LoginModule | None, token_url: str, declared_in: str) -> SecurityProfile:
     """
-    :param mechanism: empty: Java's default.
-    :param module: of `sasl.jaas.config`; None: not set.
+    :param mechanism: SASL mechanism; empty: Java's default.
+    :param module: login module of `sasl.jaas.config`; None: not set.
     :raises LoginError: the login is not possible.
     """
     if mechanism not in _MODULES:
@@ -48,8 +48,8 @@ def account(mechanism: str, module: LoginModule | None, token_url: str, declared
         return _by_token(module, token_url, declared_in)
     if module.options.get("tokenauth", "").lower() == "true":
         raise LoginError(
-            "sasl.jaas.config logs in by a delegation token (tokenauth), which is not possible here; give the user and "
-            "the password of an account"
+            "sasl.jaas.config logs in by a delegation token (tokenauth), which is not possible here; give the user "
+            "name and password of an account"
         )
     for option in ("username", "password"):
         value = module.options.get(option, "")
@@ -60,19 +60,19 @@ def account(mechanism: str, module: LoginModule | None, token_url: str, declared
 
 def _by_token(module: LoginModule, token_url: str, declared_in: str) -> SecurityProfile:
     if not token_url:
-        raise LoginError(f"{_URL} is not set, and a token has to come from somewhere; {_FILE}")
+        raise LoginError(f"{_URL} is not set, so there is no token; {_FILE}")
     try:
         url = urlsplit(token_url)
     except ValueError:
-        raise LoginError(f"{_URL} is no URL; {_FILE}") from None
+        raise LoginError(f"{_URL} is not a URL; {_FILE}") from None
     if url.scheme.lower() != "file":
-        raise LoginError(f"{_URL} is no file: tokens are not fetched from a service here; {_FILE}")
+        raise LoginError(f"{_URL} is not a file: tokens are not fetched from a service here; {_FILE}")
     path = unquote(url.path)
     if url.netloc not in ("", "localhost") or not path.startswith("/") or "\0" in path:
         raise LoginError(f"{_URL} names no file of this machine; {_FILE}")
     if extensions := sorted(option for option in module.options if option.startswith("extension_")):
         raise LoginError(
-            f"sasl.jaas.config has {extensions[0]}, and SASL extensions are not sent here; remove it, and give the "
-            "account a mechanism that needs none"
+            f"sasl.jaas.config has {extensions[0]}, but SASL extensions are not sent here; remove it, and use an "
+            "account that needs none"
         )
     return SecurityProfile(OAUTHBEARER, token_file=path, declared_in=declared_in)

@@ -1,6 +1,6 @@
-"""PEM as Kafka's Java reads it: text between blocks is skipped, and white space in a block is any (KIP-651).
+"""Reads PEM as Kafka's Java code does: skips text between blocks, and accepts any white space in a block (KIP-651).
 
-A block may stand in one line of a properties file, which OpenSSL would not take.
+In a properties file a block may be in one line, which OpenSSL would not accept.
 """
 
 import re
@@ -14,8 +14,9 @@ _LINE = 64
 
 
 class PemBlock(NamedTuple):
-    """:ivar label: as in `-----BEGIN label-----`.
-    :ivar text: the block in lines, for OpenSSL.
+    """
+    :ivar label: as in `-----BEGIN label-----`.
+    :ivar text: the block, split into lines for OpenSSL.
     """
 
     label: str
@@ -23,7 +24,7 @@ class PemBlock(NamedTuple):
 
 
 class PemError(ValueError):
-    """The text is no PEM."""
+    """The text is not PEM."""
 
 
 def blocks(text: str) -> Iterator[PemBlock]:
@@ -37,14 +38,14 @@ def blocks(text: str) -> Iterator[PemBlock]:
         end = f"-----END {label}-----"
         until = text.find(end, begin.end())
         if until < 0:
-            raise PemError(f"a block {label} does not end")
+            raise PemError(f"a {label} block does not end")
         at = until + len(end)
         yield PemBlock(label, f"-----BEGIN {label}-----\n{_lines(text[begin.end() : until])}{end}\n")
     raise PemError(f"more than {MAX_BLOCKS} blocks")
 
 
 def _lines(body: str) -> str:
-    if _BASE64.fullmatch(body) is None:  # headers of an older form; its lines have a meaning
+    if _BASE64.fullmatch(body) is None:  # the older form has headers, whose lines have a meaning
         return f"{body.strip()}\n"
     packed = "".join(body.split())
     return "".join(f"{packed[at : at + _LINE]}\n" for at in range(0, len(packed), _LINE))

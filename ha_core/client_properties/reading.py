@@ -1,6 +1,5 @@
-"""Settings of a connection from a Java client's properties; pure. All faults are remarks, so that none hides another.
-
-No remark shows a value that could be a secret.
+"""Reads the settings of a connection from a Java client's properties; pure. Each fault becomes a remark, so that none
+hides another. No remark shows a value that could be a secret.
 """
 
 import re
@@ -39,12 +38,15 @@ _SCHEME = re.compile(r"[0-9A-Za-z\-%._]*://")
 
 
 class ClientReader:
-    """Reads the properties of one client; `remarks` has what was found in them."""
+    """Reads the properties of one client.
+
+    :ivar remarks: errors, and keys without effect.
+    """
 
     def __init__(self, properties: Mapping[str, str], cluster: str, declared_in: str) -> None:
         """
-        :param cluster: its name, for remarks; empty: there is one cluster only.
-        :param declared_in: the file, for errors of logins.
+        :param cluster: the cluster's name, for remarks; empty: there is only one cluster.
+        :param declared_in: the file's name, for errors of logins.
         """
         self.remarks: list[Remark] = []
         self._where = f"cluster {cluster}: " if cluster else ""
@@ -54,7 +56,7 @@ class ClientReader:
             self._agree(name)
 
     def read(self) -> ClientSettings | None:
-        """None: there are errors among the remarks."""
+        """The settings; None: there are errors among the remarks."""
         protocol = self._text("security.protocol").upper() or "PLAINTEXT"
         if protocol not in _PROTOCOLS:
             self._wrong("security.protocol", f"={protocol} is unknown; write one of {', '.join(_PROTOCOLS)}")
@@ -71,16 +73,17 @@ class ClientReader:
         return self._values.get(key, "")
 
     def add(self, text: str, error: bool = False) -> None:
-        """A remark about this cluster."""
+        """Add a remark about this cluster."""
         self.remarks.append(Remark(0, f"{self._where}{text}", error))
 
     def _wrong(self, key: str, text: str) -> None:
         self.add(f"{key}{text}", error=True)
 
     def _agree(self, name: str) -> None:
-        """Looks at keys of single clients (`consumer.ssl.…`), which MirrorMaker 2 lets win over the plain ones.
+        """Read the keys of single kinds of client (`consumer.ssl.…`), which win over the plain ones in MirrorMaker 2.
 
-        Where all three say one thing, and no plain key another one, that counts: no client would have anything else.
+        If all three kinds agree and there is no plain key, their value applies: every client of MirrorMaker 2 would use
+        it. Otherwise a remark names the key that has no effect.
         """
         single = {prefix: self._values[prefix + name] for prefix in SINGLE_CLIENTS if prefix + name in self._values}
         if not single or not name.startswith(SECURITY_PREFIXES):
@@ -90,8 +93,8 @@ class ClientReader:
         for prefix, value in single.items():
             if value != self._values.get(name):
                 self.add(
-                    f"{prefix}{name} has no effect, and is another value than {name}: all clients of a cluster "
-                    "connect by the keys without a prefix"
+                    f"{prefix}{name} has no effect and differs from {name}: all clients of a cluster connect by the "
+                    "keys without a prefix"
                 )
 
     def _look_at_keys(self, protocol: str, used: tuple[str, ...]) -> None:
@@ -104,7 +107,7 @@ class ClientReader:
                 continue
             key = KEYS.get(name)
             if key is None:
-                self.add(f"{name} is no key of Kafka's clients, and has no effect; is it misspelt?")
+                self.add(f"{name} is not a key of Kafka's clients and has no effect; is it misspelt?")
             elif key.use is KeyUse.WITHOUT_EFFECT:
                 self.add(f"{name} has no effect: {key.note}")
             elif key.use is KeyUse.REFUSED and value and value.lower() not in key.harmless:
@@ -118,7 +121,7 @@ class ClientReader:
             self._wrong("bootstrap.servers", " names no broker; set it as in: bootstrap.servers=host:9092")
             return ""
         try:
-            # Java overlooks a protocol in front of an address.
+            # Java ignores a protocol in front of an address.
             addresses = parse_bootstrap(",".join(_SCHEME.sub("", one, count=1) for one in listed))
         except ValueError as error:
             self._wrong("bootstrap.servers", f": {error}")
@@ -131,7 +134,7 @@ class ClientReader:
             return None
         value = whole_number(text, _MAX_TIMEOUT_MS)
         if not value:
-            self._wrong("request.timeout.ms", f"={text} is no number of milliseconds from 1 to {_MAX_TIMEOUT_MS}")
+            self._wrong("request.timeout.ms", f"={text} is not a number of milliseconds from 1 to {_MAX_TIMEOUT_MS}")
         return value or None
 
     def _client_id(self) -> str | None:
@@ -178,7 +181,7 @@ class ClientReader:
                 "choice to the brokers' ssl.enabled.protocols",
             )
         elif listed and listed != _TLS_VERSIONS:
-            self.add(f"{key}={self._text(key)} has no effect: TLS 1.2 and 1.3 are offered, and no earlier one")
+            self.add(f"{key}={self._text(key)} has no effect: TLS 1.2 and 1.3 are offered, and no earlier version")
 
     def _trusted(self) -> StoreSettings | None:
         certificates = self._text("ssl.truststore.certificates")
@@ -211,11 +214,11 @@ class ClientReader:
         faults = {
             f"{key}.location is empty; name a file, or remove the key": f"{key}.location" in self._values
             and not location,
-            f"{' and '.join(inline)}: these are PEM; set {key}.type=PEM": bool(inline) and not is_pem,
+            f"{' and '.join(inline)}: the value is PEM; set {key}.type=PEM": bool(inline) and not is_pem,
             f"{key}.location is set beside {', '.join(inline)}; remove one of them": bool(inline) and bool(location),
             f"{key}.password is set for PEM, which has none; remove it"
             + (", or write it as ssl.key.password" if key == "ssl.keystore" else ""): bool(password) and is_pem,
-            f"{key}.password is set, and no store is; set {key}.location": bool(password)
+            f"{key}.password is set without a store; set {key}.location": bool(password)
             and not location
             and not inline,
         }

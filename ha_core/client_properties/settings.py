@@ -1,4 +1,4 @@
-"""Settings of a connection, as a Java client's properties name them; no file is read yet."""
+"""Settings of a connection, taken from a Java client's properties. The files that they name are not read yet."""
 
 from dataclasses import dataclass, field
 
@@ -9,13 +9,13 @@ from ha_core.wire.sasl import SecurityProfile
 class StoreSettings:
     """A key store or trust store.
 
-    :ivar key: beginning of its keys, for errors (`ssl.keystore`).
-    :ivar is_pem: False: PKCS12, or JKS, which the file's bytes tell.
-    :ivar location: its file; empty: it is in the properties themselves.
-    :ivar certificates: PEM, where there is no file.
-    :ivar private_key: PEM, where there is no file.
-    :ivar password: of the store; empty: none.
-    :ivar key_password: of the private key; empty: the store's.
+    :ivar key: prefix of the store's keys, for errors (`ssl.keystore`).
+    :ivar is_pem: False: the file is PKCS12 or JKS; its bytes tell which.
+    :ivar location: path of the file; empty: the properties themselves contain the store.
+    :ivar certificates: PEM, if there is no file.
+    :ivar private_key: PEM, if there is no file.
+    :ivar password: password of the store; empty: none.
+    :ivar key_password: password of the private key; empty: none, or for PKCS12 the store's.
     """
 
     key: str
@@ -30,8 +30,8 @@ class StoreSettings:
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
     """
-    :ivar trusted: certificates of accepted authorities; None: the system's.
-    :ivar own: this side's certificate and key; None: it has none.
+    :ivar trusted: store with the accepted authorities; None: the system's authorities.
+    :ivar own: store with this side's certificate and key; None: it has none.
     """
 
     trusted: StoreSettings | None
@@ -45,8 +45,8 @@ class ClientSettings:
     :ivar bootstrap: `host:port[,host:port…]`
     :ivar client_id: None: not set.
     :ivar request_timeout_ms: None: not set.
-    :ivar account: without TLS.
-    :ivar tls: None: listeners without TLS.
+    :ivar account: SASL account; its TLS part is still empty.
+    :ivar tls: None: the listeners have no TLS.
     """
 
     bootstrap: str

@@ -1,1 +1,1 @@
-"""Flows: MirrorMaker 2's configuration, names, records and rules. No network; it reads only files that it is given."""
+"""Flows: MirrorMaker 2's configuration, names, records and rules. No network I/O; reads only files named by callers."""

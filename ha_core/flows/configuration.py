@@ -1,10 +1,11 @@
-"""Flows from the keys of a file: precedence, defaults and checks that need no cluster.
+"""Reads flows from the keys of a file: precedence, defaults and checks that need no cluster.
 
-`A->B.key` wins over `key`; what neither sets has Kafka's default. Keys of a cluster (`A.ssl.…`) are for the connection
-to it, and win over the same key without an alias. A file with an error gives no flow at all; all its errors are told at
-once.
+`A->B.key` wins over `key`; a key that neither form sets has Kafka's default. Keys of a cluster (`A.ssl.…`) configure
+connections to it, and win over the same key without an alias. A file with an error gives no flow at all; one exception
+lists all its errors.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
@@ -12,6 +13,7 @@ from typing import Literal, TypeVar
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.keys import (
+    BEGINS_AT_GROUP,
     CLIENT_PREFIXES,
     FLOW_KEYS,
     RENAMED,
@@ -20,13 +22,21 @@ from ha_core.flows.keys import (
 )
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
-from ha_core.flows.remarks import Remark, remarks
+from ha_core.flows.remarks import Remark, remarks, short
 from ha_core.flows.remote_topics import SettingsRule
 from ha_core.flows.starts import BeginsAt
 from ha_core.flows.topology import FlowRoute, check_cycles
 from ha_core.model.isolation import Isolation
 
 MAX_CLUSTERS = 100
+_MAX_TOLD = 100
+"""Errors in the text of one error."""
+_LEGAL = re.compile(r"[A-Za-z0-9._-]+")
+"""Texts that can be parts of topics' names."""
+_KEEPS_NAMES = (
+    "where topics are to keep their names, write replication.policy.class = "
+    "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+)
 _FLAGS = {"true": True, "false": False}
 _RESETS: Mapping[str, BeginsAt] = {"earliest": "earliest", "latest": "latest"}
 _ISOLATIONS = {"read_committed": Isolation.COMMITTED, "read_uncommitted": Isolation.UNCOMMITTED}
@@ -36,7 +46,7 @@ Settings = Mapping[str, str]
 
 @dataclass(frozen=True)
 class ClusterConfig:
-    """:ivar client: keys of Kafka clients for it (`bootstrap.servers`, `security.protocol`, …), unchecked."""
+    """:ivar client: keys of Kafka clients of this cluster (`bootstrap.servers`, `security.protocol`, …), unchecked."""
 
     alias: str
     client: Settings = field(repr=False)
@@ -48,7 +58,11 @@ class ClusterConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class FlowConfig:
-    """A flow. Intervals are seconds; None: the work is disabled."""
+    """A flow. Intervals are seconds; None: the work is disabled.
+
+    :ivar begins_at: where partitions begin that the flow finds at its first look.
+    :ivar begins_at_group: group of the source whose committed offsets win over that; "": none.
+    """
 
     source: str
     target: str
@@ -72,6 +86,7 @@ class FlowConfig:
     checkpoints_replication_factor: int
     syncs_replication_factor: int
     begins_at: BeginsAt
+    begins_at_group: str
     isolation: Isolation
     metric_formats: tuple[str, ...]
 
@@ -85,17 +100,18 @@ class FlowConfig:
 
     @property
     def syncs_topic(self) -> str:
-        """Topic of the offset syncs: in the source it is named after the target, and the other way round (KIP-716)."""
+        """Topic of the offset syncs. In the source it is named after the target; in the target, after the source
+        (KIP-716)."""
         return self.policy.offset_syncs_topic(self.target if self.syncs_in == "source" else self.source)
 
 
 @dataclass(frozen=True)
 class Configuration:
     """
-    :ivar name: of the file.
-    :ivar flows: the enabled ones.
-    :ivar heartbeats_only: disabled flows that get heartbeats all the same, as in MirrorMaker 2: so a client finds out
-        how a cluster can be reached.
+    :ivar name: the file's name.
+    :ivar flows: enabled flows.
+    :ivar heartbeats_only: disabled flows that still emit heartbeats, as in MirrorMaker 2: they show clients which
+        clusters can be reached.
     """
 
     name: str
@@ -106,12 +122,14 @@ class Configuration:
 
 
 class ConfigurationError(FlowError):
-    """:ivar remarks: all errors of the file."""
+    """:ivar remarks: all errors in the file."""
 
     def __init__(self, name: str, remarks: tuple[Remark, ...]) -> None:
         self.remarks = remarks
-        lines = "\n".join(f"- {remark.place}{remark.text}" for remark in remarks)
-        super().__init__(f"{name} cannot be used:\n{lines}")
+        lines = [f"- {remark.place}{remark.text}" for remark in remarks[:_MAX_TOLD]]
+        if more := len(remarks) - len(lines):
+            lines.append(f"- and {more:,} more errors")
+        super().__init__("\n".join((f"{name} cannot be used:", *lines)))
 
 
 def configuration(
@@ -120,11 +138,12 @@ def configuration(
     policies: Mapping[str, type[ReplicationPolicy]] | None = None,
     like_3_9: bool = False,
 ) -> Configuration:
-    """The flows of a file, all references resolved.
+    """Read the flows of a file.
 
-    :param name: of the file, for errors.
-    :param policies: an operator's own policies, by their names.
-    :param like_3_9: use Kafka 3.9's defaults where they differ.
+    :param properties: keys of the file, with all references resolved.
+    :param name: the file's name, for errors.
+    :param policies: `replication.policy.class` → an operator's own policy.
+    :param like_3_9: use Kafka 3.9's defaults where they differ from 4.3's.
     :raises ConfigurationError: the file has errors.
     """
     return _File(properties, name, policies or {}, like_3_9).read()
@@ -148,13 +167,21 @@ class _File:
             self._error(0, "`clusters` names no cluster; set it as in: clusters = primary, backup")
         elif len(self._aliases) > MAX_CLUSTERS:
             self._error(0, f"`clusters` names {len(self._aliases)} clusters; at most {MAX_CLUSTERS} are possible")
+            raise ConfigurationError(self._name, tuple(self._remarks))
         else:
             self._remarks += remarks(self._properties, self._aliases)
+        for alias in self._aliases:
+            if not _LEGAL.fullmatch(alias):
+                self._error(
+                    self._properties["clusters"].line,
+                    f"`clusters` names {alias!r}: an alias is a part of topics' names, so it has letters, digits, '.', "
+                    "'_' and '-' only",
+                )
         clusters = tuple(self._cluster(alias) for alias in self._aliases)
         flows: list[FlowConfig] = []
         heartbeats_only: list[FlowConfig] = []
         pairs = [(source, target) for source in self._aliases for target in self._aliases if source != target]
-        for source, target in pairs[: MAX_CLUSTERS**2]:
+        for source, target in pairs:
             flow = _Flow(self, source, target)
             if flow.flag("enabled"):
                 self._collect(flow, flows)
@@ -167,7 +194,7 @@ class _File:
             self._error(0, str(error))
         if not flows and not any(remark.error for remark in self._remarks):
             self._remarks.append(Remark(0, "no flow is enabled: add a line such as primary->backup.enabled = true"))
-        errors = tuple(remark for remark in self._remarks if remark.error)
+        errors = tuple(dict.fromkeys(remark for remark in self._remarks if remark.error))
         if errors:
             raise ConfigurationError(self._name, errors)
         return Configuration(
@@ -175,12 +202,12 @@ class _File:
         )
 
     def get(self, key: str, prefix: str = "") -> Property | None:
-        """The key with this prefix, under its present name or the earlier one; None: the file does not have it."""
+        """The key with this prefix, under its current name or its earlier one; None: the file does not have it."""
         names = (key, *(old for old, new in RENAMED.items() if new == key))
         return next((self._properties[prefix + name] for name in names if prefix + name in self._properties), None)
 
     def default(self, key: FlowKey) -> Property:
-        """Its default, which stands in no line."""
+        """The key's default, as a property without a line."""
         value = key.default
         if key.default_here is not None:
             value = key.default_here
@@ -198,8 +225,7 @@ class _File:
         self._remarks.append(Remark(line, text))
 
     def _error(self, line: int, text: str) -> None:
-        if (remark := Remark(line, text, error=True)) not in self._remarks:
-            self._remarks.append(remark)
+        self._remarks.append(Remark(line, text, error=True))
 
     @staticmethod
     def _collect(flow: "_Flow", into: list[FlowConfig]) -> None:
@@ -233,7 +259,7 @@ class _Flow:
         self._prefix = f"{source}->{target}."
 
     def get(self, name: str) -> Property:
-        """The key of this flow, of all flows, or its default."""
+        """The key of this flow, else that of all flows, else the default."""
         for prefix in (self._prefix, *(("",) if name != "enabled" else ())):
             found = self._file.get(name, prefix)
             if found is not None:
@@ -244,11 +270,11 @@ class _Flow:
         found = self.get(name)
         value = _FLAGS.get(found.value.lower())
         if value is None:
-            self._file.error(found.line, f"{self._prefix}{name}={found.value} is neither true nor false")
+            self._file.error(found.line, f"{self._prefix}{name}={short(found.value)} is neither true nor false")
         return bool(value)
 
     def read(self) -> FlowConfig | None:
-        """None: it has errors, which the file has noted."""
+        """The flow; None: it has errors, which are in the file's remarks."""
         self._refuse()
         policy = self._policy()
         emits_syncs, checkpoints_s = self.flag("emit.offset-syncs.enabled"), self._interval("emit.checkpoints")
@@ -287,11 +313,13 @@ class _Flow:
             checkpoints_replication_factor=self._number("checkpoints.topic.replication.factor", least=-1),
             syncs_replication_factor=self._number("offset-syncs.topic.replication.factor", least=-1),
             begins_at=self._consumer("auto.offset.reset", _RESETS, "earliest"),
+            begins_at_group=self.get(BEGINS_AT_GROUP).value,
             isolation=self._consumer("isolation.level", _ISOLATIONS, Isolation.COMMITTED),
             metric_formats=parts(self.get("metric.names.formats").value),
         )
 
     def _refuse(self) -> None:
+        self._refuse_other_aliases()
         for name, key in FLOW_KEYS.items():
             found = self.get(name)
             if (
@@ -302,7 +330,20 @@ class _Flow:
             ):
                 self._file.error(
                     found.line,
-                    f"{name}={found.value} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here.",
+                    f"{name}={short(found.value)} cannot be used: {key.note}. Remove it, or keep MirrorMaker 2 here.",
+                )
+
+    def _refuse_other_aliases(self) -> None:
+        """MirrorMaker 2 names remote topics by these keys, if they are set, and not by the alias in `clusters`."""
+        if not self.flag("enabled"):  # heartbeats only
+            return
+        for key, alias in (("source.cluster.alias", self.source), ("target.cluster.alias", self.target)):
+            found = self.get(key)
+            if found.line and found.value != alias:
+                self._file.error(
+                    found.line,
+                    f"{key}={short(found.value)} cannot be used for {self.source}->{self.target}: names have the alias "
+                    f"that `clusters` has, {alias}. Remove it; {_KEEPS_NAMES}",
                 )
 
     def _policy(self) -> ReplicationPolicy | None:
@@ -310,7 +351,16 @@ class _Flow:
         separates_internal = self.flag("replication.policy.internal.topic.separator.enabled")
         if not separator.value:
             self._file.error(
-                separator.line, "replication.policy.separator is blank; remote topics would have no alias to see"
+                separator.line,
+                "replication.policy.separator is blank; remote topics would have no alias to see. Remove it; "
+                f"{_KEEPS_NAMES}",
+            )
+            return None
+        if not _LEGAL.fullmatch(separator.value):
+            self._file.error(
+                separator.line,
+                f"replication.policy.separator={short(separator.value)} is no part of a topic's name: give letters, "
+                "digits, '.', '_' or '-'",
             )
             return None
         build = BY_CLASS.get(java.value)
@@ -322,8 +372,8 @@ class _Flow:
         known = ", ".join(one.rpartition(".")[2] for one in BY_CLASS)
         self._file.error(
             java.line,
-            f"replication.policy.class={java.value} is not known: there are {known}, and policies of the entry points "
-            "`switchyard.replication_policies`",
+            f"replication.policy.class={short(java.value)} is not known: there are {known}, and policies of the entry "
+            f"points `switchyard.replication_policies`; {_KEEPS_NAMES}",
         )
         return None
 
@@ -332,7 +382,7 @@ class _Flow:
         for key in (name, f"{name}.exclude"):
             found = self.get(key)
             if not found.value and key == name and found.line:
-                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank, which matches nothing")
+                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank and matches nothing")
             lists.append(self._patterns(key))
         return NameFilter(*lists)
 
@@ -346,7 +396,7 @@ class _Flow:
 
     def _interval(self, name: str) -> int | None:
         seconds = self._number(f"{name}.interval.seconds", least=0)
-        # MirrorMaker 2 disables work whose interval is negative, and a 0 would never wait.
+        # MirrorMaker 2 disables a task whose interval is negative; with 0 it would never pause.
         return max(seconds, 1) if self.flag(f"{name}.enabled") else None
 
     def _number(self, name: str, least: int) -> int:
@@ -354,20 +404,22 @@ class _Flow:
         try:
             value = int(found.value)
         except ValueError:
-            self._file.error(found.line, f"{name}={found.value} is no whole number")
+            self._file.error(found.line, f"{name}={short(found.value)} is no whole number")
             return least
         if not least <= value < 2**31:
-            self._file.error(found.line, f"{name}={found.value} is not between {least} and {2**31 - 1}")
+            self._file.error(found.line, f"{name}={short(found.value)} is not between {least} and {2**31 - 1}")
+        elif not value and name.endswith("replication.factor"):
+            self._file.error(found.line, f"{name}=0: give 1 or more, or -1 for the default of the target's brokers")
         return value
 
     def _one_of(self, name: str) -> str:
         found = self.get(name)
         if found.value not in FLOW_KEYS[name].valid:
-            self._file.error(found.line, f"{name}={found.value} is none of {', '.join(FLOW_KEYS[name].valid)}")
+            self._file.error(found.line, f"{name}={short(found.value)} is none of {', '.join(FLOW_KEYS[name].valid)}")
         return found.value
 
     def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:
-        """The value of a key of the consumer of the source, with the flow's first."""
+        """The value of a key of the source's consumer; a key of this flow wins."""
         for prefix in (
             *(f"{self._prefix}source.consumer.", f"{self._prefix}consumer.", f"{self.source}.consumer."),
             *("source.consumer.", "consumer."),
@@ -378,7 +430,7 @@ class _Flow:
             if found.value not in values:
                 valid = " nor ".join(values)
                 self._file.error(
-                    found.line, f"{self.source}->{self.target}: consumer.{name}={found.value} is neither {valid}"
+                    found.line, f"{self.source}->{self.target}: consumer.{name}={short(found.value)} is neither {valid}"
                 )
             return values.get(found.value, default)
         return default

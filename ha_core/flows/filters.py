@@ -1,6 +1,6 @@
-"""Filters of topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters apply them.
+"""Filters topics, groups and settings by lists of patterns, as MirrorMaker 2's default filters do.
 
-A list is comma-separated; each part is a name or a regular expression that has to match the whole name. Excludes win
+A list is separated by commas. Each part is a name, or a regular expression that must match a whole name. Excludes win
 over includes. A blank list matches nothing.
 """
 
@@ -11,12 +11,31 @@ from dataclasses import dataclass
 
 from ha_core.flows.errors import FlowError
 
+_SHOWN = 200
+"""Characters of a pattern in an error."""
 _SEPARATOR = re.compile(r"\s*,\s*")
 
 
 def parts(text: str) -> tuple[str, ...]:
-    """The parts of a comma-separated list; blank ones are left out."""
+    """Parts of a comma-separated list, without blank ones."""
     return tuple(part for part in _SEPARATOR.split(text.strip()) if part)
+
+
+def _no_pattern(text: str) -> str:
+    """Why it is no regular expression; "": it is one."""
+    try:
+        # Java's intersections and nested sets compile here, with a warning, and mean something else.
+        with warnings.catch_warnings(action="error", category=FutureWarning):
+            re.compile(text)
+    except (re.error, FutureWarning, OverflowError) as error:
+        return str(error)
+    except RecursionError:
+        return "its groups are nested too deeply"
+    return ""
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…")
 
 
 @dataclass(frozen=True)
@@ -28,20 +47,22 @@ class Patterns:
 
     @classmethod
     def of(cls, key: str, texts: Iterable[str]) -> "Patterns":
-        """:param key: of the configuration, for the error.
-        :raises FlowError: a part is no regular expression that Python knows."""
+        """:param key: key of the configuration, for errors.
+        :raises FlowError: Python cannot use a part as a regular expression."""
         kept = tuple(texts)
         for text in kept:
-            try:
-                # Java's intersections and nested sets compile here, with a warning, and mean something else.
-                with warnings.catch_warnings(action="error", category=FutureWarning):
-                    re.compile(text)
-            except (re.error, FutureWarning) as error:
+            if reason := _no_pattern(text):
                 raise FlowError(
-                    f"{key}: {text!r} is no regular expression here ({error}). Java's classes such as \\p{{Alpha}} and "
-                    "its set operations have to be written as ranges, [A-Za-z]."
-                ) from None
-        return cls(kept, re.compile("|".join(kept)) if kept else None)
+                    f"{key}: {_short(text)} is no regular expression here ({reason}). Java's classes such as "
+                    "\\p{Alpha} and its set operations have to be written as ranges, [A-Za-z]."
+                )
+        whole = "|".join(kept)
+        if reason := _no_pattern(whole):
+            raise FlowError(
+                f"{key}: its parts cannot be used together ({reason}). Give each group another name, and write flags "
+                "for one part only, as (?i:orders.*)."
+            )
+        return cls(kept, re.compile(whole) if kept else None)
 
     def matches(self, name: str) -> bool:
         return self.compiled is not None and self.compiled.fullmatch(name) is not None

@@ -1,7 +1,8 @@
-"""Moves a group from the source of a flow to its target, at the exact records where it stopped.
+"""Computes the offsets at which a group moves from the source of a flow to its target: at the exact records where it
+stopped.
 
-Invariant: in the target the group misses no record that it had not read in the source. It gets one a second time only
-if that was allowed (`may_repeat`).
+Invariant: in the target the group gets every record that it has not read in the source. It rereads records only if the
+operator allowed that (`may_repeat`).
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -16,10 +17,11 @@ EMPTY = frozenset({"Empty", "Dead"})
 
 
 class MovedTopic(NamedTuple):
-    """Where the records of a source topic are in the target.
+    """The topic of the target that has the records of a source topic.
 
-    :ivar topic: its name there.
-    :ivar by: `copy`: the flow copies it there. `origin`: it came from there, by the flow of the other direction.
+    :ivar topic: name in the target.
+    :ivar by: `copy`: the flow copies the topic to the target. `origin`: the topic came from the target, by the flow in
+        the other direction.
     """
 
     topic: str
@@ -28,8 +30,10 @@ class MovedTopic(NamedTuple):
 
 class MovedOffset(NamedTuple):
     """
-    :ivar offset: in the source; likewise `there` in the target.
-    :ivar repeats: why records come twice; "": none does.
+    :ivar offset: offset in the source.
+    :ivar place: partition in the target.
+    :ivar there: offset in the target.
+    :ivar repeats: why the group rereads records; "": it rereads none.
     """
 
     topic: str
@@ -42,7 +46,7 @@ class MovedOffset(NamedTuple):
 
 
 class NotMoved(NamedTuple):
-    """An offset that cannot be moved without losing records, with the reason."""
+    """An offset that cannot be moved without the group losing records, with the reason."""
 
     topic: str
     partition: int
@@ -51,17 +55,17 @@ class NotMoved(NamedTuple):
 
 
 class LogStarts(NamedTuple):
-    """Log starts of partitions. A partition that is missing does not exist."""
+    """Log starts of partitions. A missing partition does not exist."""
 
     source: Mapping[Partition, int]
     target: Mapping[Partition, int]
 
 
 def place_of(topic: str, forward: FlowRoute | None, backward: FlowRoute | None, target: str) -> MovedTopic | None:
-    """None: neither flow knows the topic.
+    """The topic's place in the target; None: neither flow copies the topic.
 
     :param forward: the flow from source to target; None: it is not enabled.
-    :param backward: likewise of the other direction.
+    :param backward: the flow from target to source; None: it is not enabled.
     """
     if backward is not None and backward.policy.topic_source(topic) == target:
         upstream = backward.policy.upstream_topic(topic)
@@ -79,10 +83,10 @@ def moved_offsets(
     translate: Callable[[Partition, MovedTopic, int], Translation],
     there: TargetGroup,
 ) -> Iterator[MovedOffset | NotMoved]:
-    """The group's offsets in the target.
+    """Translate the group's offsets into offsets in the target.
 
-    :param offsets: partition of the source → committed offset, metadata.
-    :param translate: (partition of the source, its place, offset) → translation.
+    :param offsets: partition of the source → (committed offset, metadata).
+    :param translate: (partition of the source, place of its topic, offset) → translation.
     :param there: the group in the target.
     """
     for (topic, partition), (committed, metadata) in sorted(offsets.items()):
@@ -93,18 +97,21 @@ def moved_offsets(
         if place is None:
             yield NotMoved(topic, partition, committed, "no enabled flow between the two clusters copies it")
             continue
-        # Retention has deleted what is below: the group's next record is the first that is still there.
+        # Retention has deleted the records below the log start, so the group's next record is the one there.
         offset, key = max(committed, begins), (place.topic, partition)
         found = translate((topic, partition), place, offset)
         if isinstance(found, Untranslated):
             yield NotMoved(topic, partition, committed, found.reason)
         elif found.precision == "first-copied":
-            yield NotMoved(topic, partition, committed, "records from there on were not copied: read them first")
+            yield NotMoved(
+                topic, partition, committed, "the records at this offset were not copied: read them in the source first"
+            )
         elif (start := starts.target.get(key)) is None:
             yield NotMoved(topic, partition, committed, f"{place.topic}-{partition} does not exist in the target")
         elif found.offset < start:
-            text = f"the target has {place.topic}-{partition} from offset {start} on, its records begin at"
-            yield NotMoved(topic, partition, committed, f"{text} {found.offset}: read them in the source first")
+            text = f"its next record had offset {found.offset} of {place.topic}-{partition} in the target, where"
+            why = f"{text} retention has deleted everything below {start}: read these records in the source first"
+            yield NotMoved(topic, partition, committed, why)
         else:
             why = _REPEATS.get(found.precision, "")
             has = there.offsets.get(key)
@@ -114,6 +121,6 @@ def moved_offsets(
 
 
 _REPEATS = {
-    "copied-end": "the records at its offset are not copied yet, or not noted; those that come until then are repeated",
-    "sampled": "MirrorMaker 2 copied them: up to its next offset sync they are repeated",
+    "copied-end": "the records at its offset are not copied yet, or not noted; it rereads those copied until then",
+    "sampled": "MirrorMaker 2 copied the records here: the group rereads them up to the next offset sync",
 }

@@ -1,7 +1,7 @@
-"""Rules for groups of a flow: checkpoints, and offsets that are committed in the target.
+"""Rules for the groups of a flow: which checkpoints to emit, and which offsets to commit in the target.
 
-Invariant: neither goes back in the target, unless the group itself went back in the source, or the copy was made anew.
-A group that reads in the target is never moved.
+Invariant: neither goes back in the target, unless the group went back in the source or the remote topic was created
+anew. The offsets of a group with members in the target are never touched.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,9 +16,9 @@ TargetPartition = tuple[str, int]
 
 
 class SkippedGroup(NamedTuple):
-    """A group, or one of its partitions, without a checkpoint or commit.
+    """A group, or one of its partitions, that gets no checkpoint or commit.
 
-    :ivar partition: in the target; None: all of the group's.
+    :ivar partition: partition in the target; None: all partitions of the group.
     """
 
     group: str
@@ -27,17 +27,18 @@ class SkippedGroup(NamedTuple):
 
 
 def topic_of_checkpoint(policy: ReplicationPolicy, source_alias: str, target_alias: str, topic: str) -> str:
-    """Name in the target of a topic that a group reads in the source: a topic that came from the target is the target's
-    own there."""
+    """The name in the target of a topic that a group reads in the source. A topic that came from the target has its
+    original name there."""
     if policy.topic_source(topic) == target_alias:
         return original_topic(policy, topic)
     return policy.format_remote_topic(source_alias, topic)
 
 
 def is_due(checkpoint: Checkpoint, last: Checkpoint | None, precision: str) -> bool:
-    """Whether to emit it after `last`: the group advanced in the target, or is to go back there.
+    """Whether to emit the checkpoint after `last`: the group advanced in the target, or goes back there.
 
-    :param precision: of the translation. A sampled one may be lower than an earlier one that is as good.
+    :param precision: precision of the translation. A sampled translation that is lower than the last one is not
+        emitted: both are equally good.
     """
     if last is None or checkpoint.upstream_offset < last.upstream_offset:
         return True
@@ -47,8 +48,8 @@ def is_due(checkpoint: Checkpoint, last: Checkpoint | None, precision: str) -> b
 
 
 def goes_back(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether the group goes back by it: it went back in the source, or the copy was made anew and its records have
-    lower offsets."""
+    """Whether the checkpoint takes the group back: it went back in the source, or the remote topic was created anew and
+    has the records at lower offsets."""
     return last is not None and (
         checkpoint.upstream_offset < last.upstream_offset or checkpoint.downstream_offset < last.downstream_offset
     )
@@ -57,9 +58,9 @@ def goes_back(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
 def groups_to_follow(
     committed: Mapping[str, Iterable[str]], groups: NameFilter, topics: NameFilter
 ) -> Iterator[str | SkippedGroup]:
-    """Groups of the source that the flow follows; others with the reason.
+    """Groups of the source that the flow follows. Others are yielded with the reason.
 
-    :param committed: group → topics on which it has committed.
+    :param committed: group → topics for which it has committed offsets.
     """
     for group, its_topics in committed.items():
         if groups.exclude.matches(group):
@@ -67,17 +68,18 @@ def groups_to_follow(
         elif not groups.include.matches(group):
             yield SkippedGroup(group, "groups does not name it")
         elif not any(topics.accepts(topic) for topic in its_topics):
-            yield SkippedGroup(group, "it has committed on no topic that the flow copies")
+            yield SkippedGroup(group, "it has committed no offset of a topic that the flow copies")
         else:
             yield group
 
 
 @dataclass(frozen=True)
 class TargetGroup:
-    """A group as the target's coordinator has it.
+    """A group as the target's coordinator reports it.
 
-    :ivar state: Kafka's name of it; `Dead`: there is no such group.
-    :ivar offsets: committed, of the target's topics; None: committed without one (some clients reset to -1).
+    :ivar state: Kafka's name of the state; `Dead`: there is no such group.
+    :ivar offsets: partition of the target → committed offset; None: committed without an offset (some clients reset to
+        -1).
     """
 
     state: str
@@ -90,7 +92,7 @@ def commits(
     there: TargetGroup,
     go_back: bool,
 ) -> Iterator[Checkpoint | SkippedGroup]:
-    """Checkpoints to commit in the target (`sync.group.offsets.enabled`); others with the reason.
+    """Checkpoints to commit in the target (`sync.group.offsets.enabled`). Others are yielded with the reason.
 
     :param go_back: whether the group goes back on these partitions (`goes_back`).
     """
@@ -103,5 +105,5 @@ def commits(
             if committed != checkpoint.downstream_offset:
                 yield checkpoint
         elif committed > checkpoint.downstream_offset:
-            reason = f"the target has {committed}, above the translated {checkpoint.downstream_offset}"
+            reason = f"the target has offset {committed}, above the translated {checkpoint.downstream_offset}"
             yield SkippedGroup(group, reason, key)

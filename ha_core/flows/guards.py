@@ -1,10 +1,11 @@
-"""Guards of remote topics: access rules of the target that keep everybody but the flow's account from writing there.
+"""Guards of remote topics: access rules in the target that let only the flow's account write there.
 
-MirrorMaker 2 has none: it only does not carry WRITE over, and a rule of the target's own still lets its users write. So
-guards are an option. A denial for all users does not concern super users, of which the flow's account has to be one.
+MirrorMaker 2 has no guards: it does not carry over rules for WRITE, but rules of the target itself still let users
+write. So guards are an option. A denial for all users does not apply to super users, so the flow's account must be a
+super user.
 
-Next to each rule stands a marker, a rule for a user that does not exist: by it guards are told from other denials,
-which stay. Mirrors have another marker, for their guards come and go with the mirror.
+Each guard has a marker, a rule for a user that does not exist. The marker tells guards from other denials, which are
+never removed. The guards of mirrors have another marker, because they come and go with their mirror.
 """
 
 from collections.abc import Collection, Iterable
@@ -18,7 +19,7 @@ _WRITE = 4
 
 
 class RemoteGuard(NamedTuple):
-    """Placed in this order, and removed in the opposite one: a rule without its marker would stay for good."""
+    """The marker is placed first and removed last: a rule without its marker would stay for ever."""
 
     marker: TopicAcl
     rule: TopicAcl
@@ -29,8 +30,8 @@ def remote_guard(topic: str) -> RemoteGuard:
 
 
 def missing_guards(rules: Collection[TopicAcl], topics: Iterable[str]) -> list[RemoteGuard]:
-    """The guards that these topics lack. Another's denial closes a topic as well: it gets no marker, so that it stays
-    when the flow ends.
+    """The guards that these topics lack. A topic that already has such a denial from elsewhere needs no guard; the
+    denial gets no marker, so that it stays when the flow ends.
 
     :param rules: all rules of the target.
     """
@@ -39,9 +40,9 @@ def missing_guards(rules: Collection[TopicAcl], topics: Iterable[str]) -> list[R
 
 
 def placed_guards(rules: Iterable[TopicAcl], topics: Collection[str] | None = None) -> list[RemoteGuard]:
-    """The guards that have a marker, even without the rule.
+    """The guards whose marker exists, even if the rule is missing.
 
-    :param topics: None: of all topics.
+    :param topics: None: all topics.
     """
     guards = ((rule, remote_guard(rule.name)) for rule in sorted(rules) if topics is None or rule.name in topics)
     return [guard for rule, guard in guards if rule == guard.marker]

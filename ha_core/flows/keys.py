@@ -1,7 +1,7 @@
-"""Keys of `mm2.properties`, as Kafka 3.9 and 4.3 know them, with their defaults and their use here.
+"""All keys of `mm2.properties` in Kafka 3.9 and 4.3, with their defaults and their use here.
 
-Source: the configuration definitions that both versions print (`MirrorSourceConfig`, `MirrorCheckpointConfig`,
-`MirrorHeartbeatConfig`, `MirrorConnectorConfig`), and the worker keys that `MirrorMakerConfig` passes on.
+Taken from the configuration definitions that both versions print (`MirrorSourceConfig`, `MirrorCheckpointConfig`,
+`MirrorHeartbeatConfig`, `MirrorConnectorConfig`), and from the worker keys that `MirrorMakerConfig` passes on.
 """
 
 from enum import StrEnum
@@ -13,18 +13,18 @@ class KeyUse(StrEnum):
 
     APPLIED = "applied"
     WITHOUT_EFFECT = "without effect"
-    """Accepted; Switchyard has nothing to do for it."""
+    """Accepted; it changes nothing here."""
     REFUSED = "refused"
-    """A value other than the default would change the records or their names in a way that Switchyard cannot."""
+    """A value other than the default is an error: it would change records or names in a way that Switchyard cannot."""
 
 
 class FlowKey(NamedTuple):
     """
-    :ivar default: of Kafka 4.3.
-    :ivar earlier_default: of Kafka 3.9, where it differs.
-    :ivar default_here: of Switchyard, where the same work costs it so little that it is done more often.
-    :ivar note: for people, where the use needs a word.
-    :ivar valid: the values that it can have; empty: any of its kind.
+    :ivar default: Kafka 4.3's default.
+    :ivar earlier_default: Kafka 3.9's default; None: the same.
+    :ivar default_here: Switchyard's default; None: Kafka's. It is shorter for tasks that cost Switchyard little.
+    :ivar note: why the key has no effect or is refused, for operators.
+    :ivar valid: valid values; empty: any value of the key's type.
     """
 
     name: str
@@ -36,6 +36,8 @@ class FlowKey(NamedTuple):
     default_here: str | None = None
 
 
+BEGINS_AT_GROUP = "switchyard.begins.at.group"
+"""Group of the source at whose committed offsets partitions begin that no flow has copied yet."""
 _MM2 = "org.apache.kafka.connect.mirror."
 _JAVA = "it names a Java class, which Switchyard cannot run"
 _CONNECT = "it belongs to Kafka Connect, which Switchyard does not use"
@@ -91,7 +93,7 @@ FLOW_KEYS = {
         FlowKey("checkpoints.topic.replication.factor", "3"),
         FlowKey("offset-syncs.topic.replication.factor", "3"),
         FlowKey("metric.names.formats", "legacy", valid=("legacy", "new")),
-        FlowKey("add.source.alias.to.metrics", "false", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics have it always"),
+        FlowKey("add.source.alias.to.metrics", "false", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics always have it"),
         FlowKey("topic.filter.class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
         FlowKey("group.filter.class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
         FlowKey("config.property.filter.class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
@@ -101,15 +103,15 @@ FLOW_KEYS = {
         FlowKey("value.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of values"),
         FlowKey("header.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of headers"),
         FlowKey("forwarding.admin.class", "org.apache.kafka.clients.admin.ForwardingAdmin", KeyUse.REFUSED, _JAVA),
-        FlowKey("admin.timeout.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard's requests have limits of their own"),
+        FlowKey("admin.timeout.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard's requests have their own timeouts"),
         FlowKey("consumer.poll.timeout.ms", "1000", KeyUse.WITHOUT_EFFECT, "Switchyard's copier waits for brokers"),
         FlowKey("tasks.max", "1", KeyUse.WITHOUT_EFFECT, "Switchyard spreads partitions over its processes"),
         FlowKey("tasks.max.enforce", "true", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("use.incremental.alter.configs", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard uses it always"),
+        FlowKey("use.incremental.alter.configs", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard always does"),
         FlowKey("errors.log.enable", "false", KeyUse.WITHOUT_EFFECT, "Switchyard logs each error"),
         FlowKey("errors.log.include.messages", "false", KeyUse.WITHOUT_EFFECT, "Switchyard never logs records"),
-        FlowKey("errors.retry.delay.max.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
-        FlowKey("errors.retry.timeout", "0", KeyUse.WITHOUT_EFFECT, "Switchyard repeats for ever"),
+        FlowKey("errors.retry.delay.max.ms", "60000", KeyUse.WITHOUT_EFFECT, "Switchyard retries for ever"),
+        FlowKey("errors.retry.timeout", "0", KeyUse.WITHOUT_EFFECT, "Switchyard retries for ever"),
         FlowKey(
             "errors.tolerance",
             "none",
@@ -119,23 +121,24 @@ FLOW_KEYS = {
         ),
         FlowKey("exactly.once.support", "requested", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
         FlowKey("exactly.once.source.support", "disabled", KeyUse.WITHOUT_EFFECT, "Switchyard copies exactly once"),
-        FlowKey("transaction.boundary", "poll", KeyUse.WITHOUT_EFFECT, "copies need no transaction of their own"),
+        FlowKey("transaction.boundary", "poll", KeyUse.WITHOUT_EFFECT, "Switchyard copies without transactions"),
         FlowKey("transaction.boundary.interval.ms", "", KeyUse.WITHOUT_EFFECT, "see transaction.boundary"),
         FlowKey("offsets.storage.topic", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("config.action.reload", "restart", KeyUse.WITHOUT_EFFECT, "it belongs to Kafka Connect"),
-        FlowKey("auto.include.jmx.reporter", "true", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
-        FlowKey("metric.reporters", "", KeyUse.WITHOUT_EFFECT, "metrics are Prometheus'"),
+        FlowKey("auto.include.jmx.reporter", "true", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics are for Prometheus"),
+        FlowKey("metric.reporters", "", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics are for Prometheus"),
         FlowKey("name", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("connector.class", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("connector.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("key.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("value.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
         FlowKey("header.converter.plugin.version", "", KeyUse.WITHOUT_EFFECT, _CONNECT),
-        FlowKey("source.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
-        FlowKey("target.cluster.alias", "", KeyUse.REFUSED, "the alias is the one in `clusters`"),
+        FlowKey(BEGINS_AT_GROUP, "", note="a key of Switchyard: where MirrorMaker 1 stopped"),
+        FlowKey("source.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
+        FlowKey("target.cluster.alias", "", KeyUse.WITHOUT_EFFECT, "the alias is the one in `clusters`"),
     )
 }
-"""Keys of a flow, for all flows (`topics`) or one (`A->B.topics`)."""
+"""Keys of flows: for all flows (`topics`), or for one (`A->B.topics`)."""
 
 RENAMED = {
     "topics.blacklist": "topics.exclude",
@@ -144,13 +147,13 @@ RENAMED = {
     "groups.whitelist": "groups",
     "config.properties.blacklist": "config.properties.exclude",
 }
-"""Names that Kafka 4.0 removed → their successors. Switchyard still takes them."""
+"""Key names that Kafka 4.0 removed → current names. Switchyard still accepts them."""
 
 CLIENT_PREFIXES = ("security.", "ssl.", "sasl.", "bootstrap.servers", "client.", "request.timeout.ms", "metadata.")
-"""Keys of every Kafka client: of a cluster (`A.ssl.truststore.location`), or of all clusters."""
+"""Prefixes of keys that all Kafka clients have, for one cluster (`A.ssl.truststore.location`) or for all clusters."""
 
 CLIENTS = ("producer.", "consumer.", "admin.")
-"""Prefixes of keys for one kind of client."""
+"""Prefixes of keys that configure one kind of client."""
 
 WORKER_PREFIXES = (
     *("offset.storage.", "config.storage.", "status.storage.", "offset.flush.", "task.", "worker.", "group."),
@@ -158,13 +161,13 @@ WORKER_PREFIXES = (
     *("session.timeout", "rebalance.", "connect.", "scheduled.rebalance", "admin.listeners", "topic.creation."),
     *("dedicated.mode.enable.internal.rest", "inter.worker.", "connections.", "topic.tracking.", "metrics."),
 )
-"""Keys of Connect's workers: accepted, and without effect. `A.offset.storage.topic` is where a real MirrorMaker 2 keeps
-how far it has copied; Switchyard reads it for a takeover."""
+"""Prefixes of keys of Connect's workers: accepted, and without effect, with one exception. `A.offset.storage.topic`
+names the topic in which a real MirrorMaker 2 keeps how far it has copied; Switchyard reads it at a handover."""
 
 CLIENT_KEYS_APPLIED = {
-    "consumer.auto.offset.reset": "where a partition begins that the flow finds at its first look; later ones are "
-    "copied whole",
-    "consumer.isolation.level": "read_uncommitted copies records of aborted and open transactions, too, as MirrorMaker "
-    "2 does by default; otherwise committed records only",
+    "consumer.auto.offset.reset": "where the flow begins partitions that exist at its first look; it copies later ones "
+    "from their start",
+    "consumer.isolation.level": "read_uncommitted also copies records of aborted and open transactions, as MirrorMaker "
+    "2 does by default; otherwise only committed records are copied",
 }
-"""Keys of clients that Switchyard applies; others are without effect, as its copier has no Java client."""
+"""Keys of clients that Switchyard applies. Others have no effect, because its copier has no Java client."""

@@ -1,6 +1,6 @@
-"""The options of MirrorMaker 1 (`kafka-mirror-maker.sh`, until Kafka 3.9) as the keys of one flow.
+"""Maps the options of MirrorMaker 1 (`kafka-mirror-maker.sh`, until Kafka 3.9) to the keys of one flow.
 
-MirrorMaker 1 keeps topics' names, and copies neither settings, ACLs nor offsets of groups; so does this flow.
+Like MirrorMaker 1, this flow keeps topic names, and copies neither settings nor ACLs nor offsets of groups.
 """
 
 from collections.abc import Iterator, Mapping
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from ha_core.flows.errors import FlowError
-from ha_core.flows.keys import CLIENT_PREFIXES
+from ha_core.flows.keys import BEGINS_AT_GROUP, CLIENT_PREFIXES
 from ha_core.flows.properties import Property
 from ha_core.flows.remarks import Remark
 
@@ -21,13 +21,13 @@ _FIXED = {
     **{f"sync.topic.{one}.enabled": "false" for one in ("acls", "configs")},
     **{f"emit.{one}.enabled": "false" for one in ("checkpoints", "heartbeats", "offset-syncs")},
 }
-"""Topics were created by the target's brokers, with their own replication factor."""
+"""With MirrorMaker 1 the target's brokers created topics, with their default replication factor (-1)."""
 
 
 class _Applied(NamedTuple):
-    """A key of the consumer that the flow applies.
+    """A key of MirrorMaker 1's consumer that the flow applies.
 
-    :ivar default: of Kafka's consumers.
+    :ivar default: default of Kafka's consumers.
     """
 
     default: str
@@ -36,15 +36,15 @@ class _Applied(NamedTuple):
 
 _CONSUMER = {
     "auto.offset.reset": _Applied(
-        "latest", "where partitions begin that the flow finds at its first look; later ones are copied whole"
+        "latest", "where the flow begins partitions that exist at its first look; it copies later ones from their start"
     ),
     "isolation.level": _Applied("read_uncommitted", "which records are copied"),
 }
 _GROUP = "group.id"
 _WITHOUT_EFFECT = {
-    "num.streams": "partitions are spread over the flow's workers",
-    "new.consumer": "there is one consumer only",
-    "offset.commit.interval.ms": "the flow writes its positions with the copies",
+    "num.streams": "the flow's workers share its partitions",
+    "new.consumer": "there is only one kind of consumer",
+    "offset.commit.interval.ms": "the flow writes its offsets together with the copies",
     "abort.on.send.failure": "the flow skips no record; a partition that cannot be copied stops with its reason",
 }
 _JAVA = "it names a Java class, which cannot run here"
@@ -58,7 +58,7 @@ _REFUSED = {
 
 @dataclass(frozen=True)
 class MappedOptions:
-    """:ivar remarks: one for each option and key that is mapped, or has no effect."""
+    """:ivar remarks: one for each option or key that is mapped, or that has no effect."""
 
     properties: Mapping[str, Property] = field(repr=False)
     remarks: tuple[Remark, ...]
@@ -67,16 +67,17 @@ class MappedOptions:
 def mapped_options(
     consumer: Mapping[str, str], producer: Mapping[str, str], include: str, others: Mapping[str, str]
 ) -> MappedOptions:
-    """The keys of the flow.
+    """Map the options to the keys of the flow.
 
-    :param consumer: keys of `--consumer.config`, references resolved; likewise the producer's.
-    :param include: pattern of topics, or several with commas.
-    :param others: the other options that were given, without their dashes.
-    :raises FlowError: options that cannot be mapped; names all of them.
+    :param consumer: keys of `--consumer.config`, with references resolved.
+    :param producer: keys of `--producer.config`, likewise.
+    :param include: pattern of topics, or several patterns separated by commas.
+    :param others: other given options, without their dashes.
+    :raises FlowError: some options cannot be mapped; the text names all of them.
     """
     if refused := [f"- --{name}: {_REFUSED[name]}" for name in others if name in _REFUSED]:
-        raise FlowError("MirrorMaker 1 has to go on here, or these options be removed:\n" + "\n".join(refused))
-    # Kafka takes quotes and spaces out of the pattern, as shells of earlier days left them there.
+        raise FlowError("Remove these options, or keep MirrorMaker 1 for this flow:\n" + "\n".join(refused))
+    # MirrorMaker 1 removes quotes and spaces from the pattern, because some shells passed them on.
     topics = include.strip().strip("\"'").replace(" ", "")
     if not topics:
         raise FlowError("Name the topics: --include PATTERN")
@@ -86,12 +87,18 @@ def mapped_options(
     for alias, client, option in ((SOURCE, consumer, "consumer.config"), (TARGET, producer, "producer.config")):
         keys |= {f"{alias}.{key}": value for key, value in client.items() if _connects(key)}
         remarks.append(f"--{option} is mapped to the keys {alias}.…: those of its connection")
+    if group := consumer.get(_GROUP):
+        keys[BEGINS_AT_GROUP] = group
+        remarks.append(
+            f"{_GROUP} = {group} of the consumer counts: partitions that no flow has copied yet begin at its committed "
+            "offsets, where MirrorMaker 1 stopped; the flow commits none"
+        )
     for key, applied in _CONSUMER.items():
         value = consumer.get(key, applied.default)
         keys[f"{SOURCE}.consumer.{key}"] = value
-        remarks.append(f"{key} = {value} of the consumer counts: {applied.note}")
+        remarks.append(f"{key} = {value} of the consumer applies: {applied.note}")
     remarks += _without_effect(consumer, producer)
-    # Lines count from 1; without them keys would seem to be defaults.
+    # Lines count from 1; a key in line 0 would be taken for a default.
     properties = {key: Property(value, line) for line, (key, value) in enumerate(keys.items(), 1)}
     return MappedOptions(properties, tuple(Remark(0, text) for text in remarks))
 
@@ -101,11 +108,6 @@ def _connects(key: str) -> bool:
 
 
 def _without_effect(consumer: Mapping[str, str], producer: Mapping[str, str]) -> Iterator[str]:
-    if _GROUP in consumer:
-        yield (
-            f"{_GROUP} = {consumer[_GROUP]} of the consumer has no effect: the flow does not go on at this group's "
-            "offsets, and leaves topics of the target alone that MirrorMaker 1 has written"
-        )
     for client, keys in (("consumer", consumer), ("producer", producer)):
         for key in sorted(keys.keys() - {_GROUP, *(_CONSUMER if client == "consumer" else ())}):
             if not _connects(key):

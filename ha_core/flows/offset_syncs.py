@@ -1,8 +1,8 @@
-"""When offset syncs are emitted, from the runs of a copy.
+"""Decides from the runs of a copy which offset syncs to emit, and when.
 
-MirrorMaker 2 emits a sync where a copier begins, after a gap of the source, where the copy went back, and each
-`offset.lag.max` records; others wait. A run begins at each gap, so the first record of each run has a sync here, and
-the newest record has one as often as MirrorMaker 2 emits it. A sync is never above the records that the target has
+MirrorMaker 2 emits a sync when a copier starts, after a gap in the source, when the copy went back, and every
+`offset.lag.max` records. Here the first record of each run gets a sync, since a run begins after each gap, and the
+newest record gets one as often as MirrorMaker 2 would emit one. A sync is never above the records that the target has
 acknowledged.
 """
 
@@ -13,13 +13,13 @@ from ha_core.flows.records import OffsetSync
 from ha_core.model import Run
 
 MAX_STARTS = 20
-"""Runs whose first records are emitted in one look. A source of small transactions begins thousands a second, and a
-reader of syncs keeps a few of them."""
+"""Maximum number of runs whose first records get a sync in one look. A source with small transactions begins thousands
+of runs a second, and a reader keeps only a few of their syncs."""
 
 
 @dataclass
 class SyncEmission:
-    """Syncs of one partition.
+    """Chooses the syncs of one partition.
 
     :ivar topic: name in the source.
     :ivar max_lag: `offset.lag.max`, in records.
@@ -29,21 +29,33 @@ class SyncEmission:
     partition: int
     max_lag: int
     _begun_at: int = -1
-    """Source offset of the newest run whose beginning was emitted."""
+    """Source offset at which the newest run begins whose first record got a sync."""
     _emitted: int = -1
-    """Copy offset of the newest sync."""
+    """Offset in the copy of the newest sync."""
+
+    def resume(self, last: OffsetSync, runs: Sequence[Run]) -> None:
+        """Go on after the sync that an earlier worker wrote last. Readers take a lower one for a source that began
+        anew, and discard all that they know.
+
+        :param runs: as in `due`. Where they contradict the sync, it is of another copy, and `due` begins anew.
+        """
+        for run in runs:
+            if run.source <= last.upstream_offset < run.after:
+                if run.target + last.upstream_offset - run.source == last.downstream_offset:
+                    self._begun_at, self._emitted = run.source, last.downstream_offset
+                return
 
     def due(self, runs: Sequence[Run], interval_over: bool) -> list[OffsetSync]:
         """The syncs to emit now, in order.
 
         :param runs: newest runs that the target has acknowledged, ascending.
-        :param interval_over: emit the newest record even if it is within `max_lag` of the last sync.
+        :param interval_over: emit a sync of the newest record even if it is within `max_lag` of the last sync.
         """
         if not runs:
             return []
         newest = runs[-1]
         if newest.target + newest.records - 1 < self._emitted or newest.source < self._begun_at:
-            self._begun_at = self._emitted = -1  # another copy, or the source began anew
+            self._begun_at = self._emitted = -1  # the copy was created anew, or the source began anew
         begun = [run for run in runs if run.source > self._begun_at][-MAX_STARTS:]
         syncs = [self._sync(run.source, run.target) for run in begun]
         last = newest.target + newest.records - 1
@@ -58,9 +70,11 @@ class SyncEmission:
         return syncs
 
     def _steps(self, grown: int) -> list[int]:
-        """Distances below the newest record, descending, for a run that grew by so many records since the last look.
+        """Distances below the newest record at which to emit syncs, descending.
 
-        A reader keeps syncs at distances that double, as `SyncStore` does, so others would be of no use.
+        The distances double, because a reader such as `SyncStore` keeps only syncs at doubling distances.
+
+        :param grown: number of records by which the run grew since the last look.
         """
         steps = [0]
         step = max(self.max_lag, 1)

@@ -1,9 +1,8 @@
 """Replication policies: names of remote topics and of MirrorMaker 2's internal topics (KIP-382, KIP-690, KIP-949).
 
-A policy gives the name of a copy, and reads from a name where the topic came from. `ReplicationPolicy` has the rules
-that all share; `DefaultPolicy` and `IdentityPolicy` are Kafka's, by their Java names in `BY_CLASS`. A
-policy of an operator's own is a class with the methods of `ReplicationPolicy`, found by its entry point in the group
-`switchyard.replication_policies`.
+A policy names copies, and reads from a name where the topic came from. `DefaultPolicy` and `IdentityPolicy` are
+Kafka's; `BY_CLASS` finds them by their Java names. An operator's own policy is a class with the methods of
+`ReplicationPolicy`, which its package registers as an entry point in the group `switchyard.replication_policies`.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,26 +14,26 @@ _MM2 = "org.apache.kafka.connect.mirror."
 
 
 class ReplicationPolicy(Protocol):
-    """How topics are named in the target of a flow."""
+    """Names the copies of topics in a flow's target."""
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:
-        """Name in the target of a topic of `source_alias`."""
+        """The name in the target of a topic of `source_alias`."""
 
     def topic_source(self, topic: str) -> str | None:
-        """Alias of the cluster from which the topic came by its last hop; None: it is a local topic."""
+        """Alias of the cluster from which the last hop copied the topic; None: it is a local topic."""
 
     def upstream_topic(self, topic: str) -> str | None:
-        """Name of the topic one hop upstream; None: it is a local topic."""
+        """The topic's name one hop upstream; None: it is a local topic."""
 
     def offset_syncs_topic(self, alias: str) -> str: ...
 
     def checkpoints_topic(self, alias: str) -> str:
-        """Topic of the target with the checkpoints of groups of `alias`."""
+        """Topic in the target with the checkpoints of groups of the cluster `alias`."""
 
     def is_checkpoints_topic(self, topic: str) -> bool: ...
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Whether it belongs to Kafka or to MirrorMaker, and is never copied."""
+        """Whether the topic is internal to Kafka or MirrorMaker, and so never copied."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +42,8 @@ class DefaultPolicy:
 
     :ivar separator: between alias and topic (`replication.policy.separator`).
     :ivar separates_internal: whether internal topics use that separator, too (`internal.topic.separator.enabled`).
-    :ivar like_3_9: whether every topic that ends in `internal` is internal. Kafka 4 copies users' topics of such names
-        (KIP-1074).
+    :ivar like_3_9: whether every topic whose name ends in `-internal` or `.internal` is internal, as in Kafka 3.9.
+        Kafka 4 copies users' topics with such names (KIP-1074).
     """
 
     separator: str = "."
@@ -87,10 +86,10 @@ class DefaultPolicy:
 
 @dataclass(frozen=True)
 class IdentityPolicy(DefaultPolicy):
-    """Remote topics have the name of their source, but for heartbeats, whose names show their way.
+    """Remote topics have the names of their source topics, except heartbeats, whose names show their path.
 
-    :ivar source_alias: source of every remote topic (`source.cluster.alias`), as their names do not show it; None: no
-        topic has a known source.
+    :ivar source_alias: source of every remote topic (`source.cluster.alias`), since names do not show it; None: the
+        source of remote topics is unknown.
     """
 
     source_alias: str | None = None
@@ -112,16 +111,16 @@ BY_CLASS: dict[str, BuildPolicy] = {
         separator, internal, like_3_9
     ),
     f"{_MM2}IdentityReplicationPolicy": IdentityPolicy,
-    # KIP-382's name of the policy that names topics as MirrorMaker 1 did; Kafka ships it under the name above.
+    # KIP-382's name for the policy that keeps names, as MirrorMaker 1 did; Kafka ships it under the name above.
     f"{_MM2}LegacyReplicationPolicy": IdentityPolicy,
 }
 """`replication.policy.class` → policy."""
 
 
 def hops(policy: ReplicationPolicy, topic: str) -> Iterator[tuple[str, str]]:
-    """(alias of the source, name of the topic there) for each hop upstream, the last hop first.
+    """Yields (alias of the source, name of the topic there) for each hop upstream, the last hop first.
 
-    Ends at an alias that repeats: a policy that keeps names would go round for ever.
+    Ends before an alias repeats: a policy that keeps names would otherwise yield for ever.
     """
     seen: set[str] = set()
     while (source := policy.topic_source(topic)) is not None and source not in seen:
@@ -134,7 +133,7 @@ def hops(policy: ReplicationPolicy, topic: str) -> Iterator[tuple[str, str]]:
 
 
 def original_topic(policy: ReplicationPolicy, topic: str) -> str:
-    """Name of the topic where its producers write it; a local topic's own name."""
+    """The topic's name in the cluster whose producers write it; a local topic's own name."""
     for _, upstream in hops(policy, topic):
         topic = upstream
     return topic
@@ -145,5 +144,5 @@ def is_heartbeats_topic(policy: ReplicationPolicy, topic: str) -> bool:
 
 
 def is_cycle(policy: ReplicationPolicy, topic: str, target_alias: str) -> bool:
-    """Whether the topic has been in the target before: copying it there again would go round for ever."""
+    """Whether the topic has already been in the target, so that copying it there would never end."""
     return any(source == target_alias for source, _ in hops(policy, topic))

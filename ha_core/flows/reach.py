@@ -1,4 +1,4 @@
-"""Clusters and topics that a client can reach, as the names of a cluster's topics show them."""
+"""Finds the clusters and topics that a client can reach, from the names of one cluster's topics."""
 
 from collections.abc import Iterable
 
@@ -8,7 +8,7 @@ UNREACHABLE = -1
 
 
 def heartbeat_topics(policy: ReplicationPolicy, topics: Iterable[str]) -> set[str]:
-    """Heartbeats of this cluster, and those that came here from others (`A.heartbeats`)."""
+    """This cluster's own heartbeats topic, and copies of others' heartbeats (`A.heartbeats`)."""
     return {topic for topic in topics if is_heartbeats_topic(policy, topic)}
 
 
@@ -17,14 +17,14 @@ def checkpoint_topics(policy: ReplicationPolicy, topics: Iterable[str]) -> set[s
 
 
 def upstream_clusters(policy: ReplicationPolicy, topics: Iterable[str]) -> set[str]:
-    """Aliases of all clusters whose heartbeats come here, over any number of hops."""
+    """Aliases of all clusters whose heartbeats reach this one, over any number of hops."""
     return {source for topic in heartbeat_topics(policy, topics) for source, _ in hops(policy, topic)}
 
 
 def remote_topics(policy: ReplicationPolicy, topics: Iterable[str], source: str | None = None) -> set[str]:
-    """Copies from other clusters.
+    """Topics that are copies from other clusters.
 
-    :param source: alias of the cluster that they came from by their last hop; None: any.
+    :param source: alias of the cluster from which the last hop copied them; None: any cluster.
     """
     return {
         topic
@@ -36,7 +36,7 @@ def remote_topics(policy: ReplicationPolicy, topics: Iterable[str], source: str 
 
 
 def replication_hops(policy: ReplicationPolicy, topics: Iterable[str], upstream: str) -> int:
-    """Fewest hops from a cluster to this one; -1: its heartbeats do not come here."""
+    """Smallest number of hops from a cluster to this one; -1: its heartbeats do not reach this one."""
     return min(
         (
             number

@@ -1,7 +1,7 @@
 """Records of MirrorMaker 2's internal topics, byte for byte as Kafka writes them (KIP-382).
 
-Keys have no version; values of heartbeats and checkpoints begin with one, values of offset syncs have none. Strings are
-Kafka's: a length of two bytes, then UTF-8.
+Values of heartbeats and checkpoints begin with a version; keys, and values of offset syncs, have none. A string is a
+length of two bytes, then UTF-8, as in Kafka's protocol.
 """
 
 import json
@@ -20,7 +20,7 @@ _MAX_STRING = 32_767
 
 
 class _Reader:
-    """Reads fields of a record, each with its bound."""
+    """Reads the fields of a record, and checks each length against the bytes left."""
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -34,35 +34,38 @@ class _Reader:
         size = self.number(_SHORT)
         end = self._at + size
         if size < 0 or end > len(self._data):
-            raise ValueError(f"a text of {size} bytes at byte {self._at}, where {len(self._data) - self._at} are left")
+            left = len(self._data) - self._at
+            raise ValueError(f"it has a string of {size} bytes at byte {self._at}, where only {left} bytes are left")
         value, self._at = self._data[self._at : end].decode(), end
         return value
 
     def version(self) -> None:
         version = self.number(_SHORT)
         if version != _VERSION:
-            raise ValueError(f"version {version}, and {_VERSION} is known")
+            raise ValueError(f"it has version {version}, and only version {_VERSION} is known")
 
 
 def _text(value: str) -> bytes:
     data = value.encode()
     if len(data) > _MAX_STRING:
-        raise FlowError(f"{value[:40]!r}… has {len(data)} bytes; Kafka's texts have at most {_MAX_STRING}")
+        raise FlowError(f"{value[:40]!r}… has {len(data)} bytes; a string of Kafka has at most {_MAX_STRING}")
     return _SHORT.pack(len(data)) + data
 
 
 class _Record:
-    """Decoding with one kind of error."""
+    """Decodes keys and values, and turns all errors into `FlowError`."""
 
     record_name: ClassVar[str]
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
-        """:raises FlowError: it is no record of this kind."""
+        """:raises FlowError: these bytes are not a record of this kind."""
         try:
             return cls._decoded(_Reader(key or b""), _Reader(value or b""))
         except (ValueError, struct.error) as error:
-            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.record_name}: {error}") from None
+            raise FlowError(
+                f"key {key!r:.80} with value {value!r:.80} cannot be read as {cls.record_name}: {error}"
+            ) from None
 
     @classmethod
     def _decoded(cls, key: _Reader, value: _Reader) -> Self:
@@ -73,7 +76,7 @@ class _Record:
 class Heartbeat(_Record):
     """A sign of life of the flow `source_alias` → `target_alias`.
 
-    :ivar timestamp_ms: time of its creation, since the epoch.
+    :ivar timestamp_ms: creation time, in milliseconds since the epoch.
     """
 
     source_alias: str
@@ -104,7 +107,7 @@ class Heartbeat(_Record):
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint(_Record):
-    """An offset that a group has committed in the source, and where the group goes on in the target.
+    """An offset that a group has committed in the source, and the offset at which it resumes in the target.
 
     :ivar topic: name in the target.
     """
@@ -146,7 +149,7 @@ class Checkpoint(_Record):
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync(_Record):
-    """A record at `upstream_offset` of the source lies at `downstream_offset` of the target.
+    """The record at `upstream_offset` in the source is at `downstream_offset` in the target.
 
     :ivar topic: name in the source.
     """
@@ -183,7 +186,7 @@ class SourceOffset(_Record):
 
     Keys are JSON, `["MirrorSourceConnector", {"cluster": …, "partition": …, "topic": …}]`, and values `{"offset": …}`.
 
-    :ivar offset: of the last copied record; a copier goes on after it.
+    :ivar offset: offset of the last copied record; a copier goes on at the next one.
     """
 
     cluster: str
@@ -204,7 +207,7 @@ class SourceOffset(_Record):
 
     @classmethod
     def decode(cls, key: bytes | None, value: bytes | None) -> Self:
-        """:raises FlowError: it is no record of this kind."""
+        """:raises FlowError: these bytes are not a record of this kind."""
         try:
             connector, place = json.loads(key or b"")
             found: Mapping[str, Any] = json.loads(value or b"")
@@ -216,11 +219,13 @@ class SourceOffset(_Record):
                 _checked(str, connector),
             )
         except (ValueError, TypeError, KeyError) as error:
-            raise FlowError(f"the key {key!r:.80} with value {value!r:.80} is no {cls.record_name}: {error}") from None
+            raise FlowError(
+                f"key {key!r:.80} with value {value!r:.80} cannot be read as {cls.record_name}: {error}"
+            ) from None
 
 
 def _checked(kind: type[T], value: Any) -> T:
-    """:raises TypeError: it is of another type."""
+    """:raises TypeError: the value has another type."""
     if type(value) is not kind:
-        raise TypeError(f"{value!r:.40} is no {kind.__name__}")
+        raise TypeError(f"{value!r:.40} is not of type {kind.__name__}")
     return value

@@ -1,7 +1,7 @@
-"""The remote topics that a flow needs in its target, from the topics of both clusters as they are now.
+"""Plans the remote topics that a flow needs in its target, from the current topics of both clusters.
 
-Invariant: a copy belongs to one pair of topics. Where either of them was deleted and made again, its link id is another
-one: the copier of the new pair knows nothing of the old one's offsets, and never goes on with them.
+Invariant: a copy belongs to one pair of topics. If either of them was deleted and created again, the new pair has
+another link id: its copier does not find the notes of the old pair, and never goes on at the old offsets.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -16,11 +16,11 @@ _LINK_BYTES = 6
 
 
 class WantedCopy(NamedTuple):
-    """A topic that is copied.
+    """A topic that the flow copies now.
 
     :ivar partitions: number of partitions that both topics have.
-    :ivar link: id under which its copiers keep their notes.
-    :ivar topic_id: of the topic in the source, in hexadecimal; "": its brokers have none.
+    :ivar link: id under which the copiers of this pair of topics keep their notes.
+    :ivar topic_id: id of the source topic, in hexadecimal; "": the source's brokers have no topic ids.
     """
 
     topic: str
@@ -31,7 +31,7 @@ class WantedCopy(NamedTuple):
 
 
 class SkippedTopic(NamedTuple):
-    """A topic that the flow names and does not copy now, with the reason."""
+    """A topic that the flow names but does not copy now, with the reason."""
 
     topic: str
     reason: str
@@ -40,8 +40,8 @@ class SkippedTopic(NamedTuple):
 @dataclass(frozen=True)
 class RemotePlan:
     """
-    :ivar create: remote topics to create → the topic of the source.
-    :ivar grow: remote topic → number of partitions that it needs.
+    :ivar create: remote topic to create → its source topic.
+    :ivar grow: remote topic that needs more partitions → their number.
     """
 
     create: Mapping[str, str]
@@ -51,12 +51,16 @@ class RemotePlan:
 
 
 def link_prefix(flow: str) -> str:
-    """Begins the link ids of all copies of a flow."""
+    """The prefix of the link ids of all copies of a flow."""
     return f"{flow}:"
 
 
 def link_of(flow: str, source_id: str, target_id: str) -> str:
-    """The link id of the copy of one topic of the source in one topic of the target."""
+    """The link id of a copy.
+
+    :param source_id: topic id in the source.
+    :param target_id: topic id in the target.
+    """
     return link_prefix(flow) + blake2b(f"{source_id}\0{target_id}".encode(), digest_size=_LINK_BYTES).hexdigest()
 
 
@@ -67,8 +71,9 @@ def remote_plan(
     others: Mapping[str, str] | None = None,
 ) -> RemotePlan:
     """
-    :param source: all topics of the source; likewise those of the target.
-    :param others: remote topic → the flow that writes it, and not this one.
+    :param source: all topics of the source.
+    :param target: all topics of the target.
+    :param others: remote topic → the other flow that writes it.
     """
     create, grow = dict[str, str](), dict[str, int]()
     copies, skipped = list[WantedCopy](), list[SkippedTopic]()
@@ -91,7 +96,7 @@ def remote_plan(
 
 
 def remote_names(route: FlowRoute, topics: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """(topic, its name in the target) of the topics that the flow copies."""
+    """Yields (topic, its name in the target) for each topic that the flow copies."""
     for topic in topics:
         if route.accepts(topic):
             yield topic, route.policy.format_remote_topic(route.source, topic)

@@ -1,4 +1,4 @@
-"""Settings and ACLs that a remote topic takes from its source (KIP-382, KIP-787, KAFKA-14420)."""
+"""Computes the settings and ACLs that a remote topic gets from its source topic (KIP-382, KIP-787, KAFKA-14420)."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -8,27 +8,27 @@ from ha_core.flows.filters import Patterns
 from ha_core.plan.facts.clusters import DescribedSetting, TopicAcl
 
 ALL, READ, WRITE = 2, 3, 4
-"""Kafka's numbers of operations."""
+"""Kafka's codes of ACL operations."""
 _STATIC_BROKER, _DEFAULT = 4, 5
-"""Levels of settings."""
+"""Kafka's codes of the level at which a setting is set."""
 
 
 @dataclass(frozen=True)
 class SettingsRule:
     """
     :ivar exclude: settings that are never carried over (`config.properties.exclude`).
-    :ivar defaults_from: the cluster whose defaults a remote topic has (`use.defaults.from`).
+    :ivar defaults_from: the cluster whose defaults apply to remote topics (`use.defaults.from`).
     """
 
     exclude: Patterns
     defaults_from: Literal["source", "target"] = "target"
 
     def carried(self, settings: Iterable[DescribedSetting]) -> dict[str, str | None]:
-        """Setting → value for the remote topic; None: the target's default, so one of the topic's own is removed."""
+        """Setting → value for the remote topic; None: the target's default, so a value set on the topic is removed."""
         return {
             setting.name: setting.value if setting.level != _DEFAULT or self.defaults_from == "source" else None
             for setting in settings
-            # A broker's static file says nothing about the topic, and the target's brokers have their own.
+            # A value from a broker's static file is not about the topic, and the target's brokers have their own.
             if not (setting.read_only or setting.sensitive or setting.level == _STATIC_BROKER)
             and not self.exclude.matches(setting.name)
         }
@@ -37,15 +37,15 @@ class SettingsRule:
 def changes(wanted: Mapping[str, str | None], there: Mapping[str, str]) -> dict[str, str | None]:
     """Settings of the remote topic to set, or to remove (None).
 
-    :param there: settings that the remote topic has of its own.
+    :param there: settings that are set on the remote topic itself.
     """
     return {name: value for name, value in wanted.items() if there.get(name) != value}
 
 
 def remote_acls(acls: Iterable[TopicAcl], names: Mapping[str, str]) -> Iterator[TopicAcl]:
-    """ACLs of remote topics: who may read the source may read the copy, and only the copier writes it.
+    """ACLs for remote topics: principals that may read the source topic may read the copy; only the copier writes it.
 
-    ACLs of prefixes and of all topics are left out, as MirrorMaker 2 leaves them out: their names say nothing about
+    ACLs of prefixes and of all topics are left out, as in MirrorMaker 2, since their patterns do not fit the names of
     remote topics.
 
     :param names: topic of the source → its name in the target.

@@ -1,7 +1,7 @@
-"""Rights that the account of a flow needs on topics and clusters, and those that it lacks.
+"""Computes the rights that a flow's account needs on topics and clusters, and those that it lacks.
 
-Brokers tell an account its own rights on topics that exist, and on the cluster. Rights to create topics, on groups and
-on transactional ids show by an attempt only.
+Brokers report an account's own rights on existing topics, and on the cluster. Rights to create topics, and rights on
+groups and transactional ids, show only when they are used.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -13,18 +13,18 @@ READ, WRITE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = (
     *("DescribeConfigs", "AlterConfigs"),
 )
 _BITS = {READ: 3, WRITE: 4, ALTER: 7, DESCRIBE: 8, DESCRIBE_CONFIGS: 10, ALTER_CONFIGS: 11}
-"""Kafka's numbers of operations."""
+"""Kafka's codes of ACL operations."""
 CLUSTER = ""
 _NAMED = 5
 NOT_TOLD = -(1 << 31)
-"""Value of the authorized operations where a broker does not report them."""
+"""Kafka's value of authorized operations if a broker does not report them."""
 
 
 class NeededRights(NamedTuple):
     """
-    :ivar topic: CLUSTER: on the cluster.
-    :ivar without: what does not work without one of them.
-    :ivar essential: whether the flow cannot run without one.
+    :ivar topic: name of the topic; CLUSTER: the rights are on the cluster.
+    :ivar without: the consequence if one of the rights is missing.
+    :ivar essential: whether the flow cannot run if one is missing.
     """
 
     alias: str
@@ -35,7 +35,7 @@ class NeededRights(NamedTuple):
 
 
 class LackingRights(NamedTuple):
-    """Things on which the account lacks one right."""
+    """One right that the account lacks on some topics, or on the cluster."""
 
     alias: str
     operation: str
@@ -57,8 +57,9 @@ class LackingRights(NamedTuple):
 @dataclass(frozen=True)
 class FlowNeeds:
     """
-    :ivar copied: topics of the source that the flow copies; likewise `remote`, those of their copies that exist.
-    :ivar internal: internal topics by alias.
+    :ivar copied: topics of the source that the flow copies.
+    :ivar remote: existing remote topics of the flow.
+    :ivar internal: alias → internal topics there.
     """
 
     source: str
@@ -82,14 +83,14 @@ class FlowNeeds:
             yield NeededRights(self.target, topic, (ALTER,), "they get no more partitions", False)
             yield NeededRights(self.target, topic, settings, "they do not get their sources' settings", False)
         if self.syncs_acls:
-            without = "ACLs are not synced; sync.topic.acls.enabled=false does without"
+            without = "ACLs are not synced. To run without ACL sync, set sync.topic.acls.enabled=false"
             yield NeededRights(self.source, CLUSTER, (DESCRIBE,), without, False)
             yield NeededRights(self.target, CLUSTER, (DESCRIBE, ALTER), without, False)
 
 
 def lacking(needs: Iterable[NeededRights], granted: Mapping[tuple[str, str], int]) -> list[LackingRights]:
     """
-    :param granted: (alias, topic) → bits of the operations that are granted; missing: not told.
+    :param granted: (alias, topic) → bits of the granted operations. A missing entry means that they are unknown.
     """
     found: dict[tuple[str, str, str, bool], dict[str, None]] = {}
     for need in needs:

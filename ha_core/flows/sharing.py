@@ -1,11 +1,11 @@
 """Divides the partitions of a flow between its workers.
 
-A flow's partitions are spread over a fixed number of shares, and each share belongs to the live worker with the highest
-score for it (rendezvous hashing). Every worker computes the same owners from the same list of workers, without a
-leader, and a worker that comes or goes moves only the shares that it gains or loses.
+A flow's partitions are hashed to a fixed number of shares, and each share belongs to the live worker with the highest
+score for it (rendezvous hashing). All workers compute the same owners from the same list of workers, so they need no
+leader. A worker that joins or leaves moves only the shares that it gains or loses.
 
-Two workers may see different lists for a moment. That is no danger: a copier fences its predecessor before it appends,
-and one that finds another owner does not fence back (`Takeovers`).
+For a moment two workers may see different lists. That is safe: a copier fences its predecessor before it appends, and a
+worker that finds another owner does not fence back (`Takeovers`).
 """
 
 from collections.abc import Collection, Iterable
@@ -13,23 +13,26 @@ from hashlib import blake2b
 from zlib import crc32
 
 SHARES = 16
-"""Shares of each flow. More would be moved one by one without use: a worker takes a few at least."""
+"""Number of shares of each flow: enough that each worker has some; more would only make more moves."""
 FIRST_SHARE = 0
-"""Its owner also does the work that a flow needs once: remote topics, their settings, heartbeats."""
+"""The owner of this share also does the tasks that a flow needs once: remote topics, their settings, heartbeats."""
 
 
 def share_of(topic: str, partition: int) -> int:
-    """The share of a partition. :param topic: name in the source."""
+    """The share of a partition.
+
+    :param topic: name in the source.
+    """
     return crc32(f"{topic}\0{partition}".encode()) % SHARES
 
 
 def owner(flow: str, share: int, workers: Iterable[str]) -> str | None:
-    """The worker that a share belongs to; None: there is no worker."""
+    """The worker that owns a share; None: there is no worker."""
     return max(workers, key=lambda worker: (_score(flow, share, worker), worker), default=None)
 
 
 def shares_of(flow: str, worker: str, workers: Collection[str]) -> frozenset[int]:
-    """The shares of a flow that belong to `worker`.
+    """The shares of a flow that `worker` owns.
 
     :param workers: all live workers of the flow.
     """

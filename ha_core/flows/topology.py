@@ -1,8 +1,8 @@
-"""Follows topics through all flows: which copies there will be, and which records would come to a cluster twice.
+"""Follows topics through all flows: finds all copies, and records that would reach a cluster twice.
 
-Invariant: a flow copies no topic into a cluster where its name says that it has been. So each chain ends, an alias
-stands at most once in it, and the walk below ends with it. A policy that keeps names says nothing of a topic's way; so
-flows by such a policy must not form a cycle, which is found before any topic is looked at.
+Invariant: a flow never copies a topic into a cluster that the topic's name already contains. So an alias occurs at most
+once in a chain, each chain ends, and so does `walk`. With a policy that keeps names, a name does not show the topic's
+path. Flows with such a policy must not form a cycle; `check_cycles` finds cycles before any topic is listed.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -14,14 +14,15 @@ from ha_core.flows.filters import NameFilter
 from ha_core.flows.policies import HEARTBEATS, ReplicationPolicy, is_cycle, is_heartbeats_topic
 
 MAX_COPIES = 1_000_000
-"""Copies of all flows together. A mesh of n clusters copies each topic n! times."""
+"""Maximum number of copies of all flows together. A full mesh of n clusters copies each topic about n! times."""
 
 
 @dataclass(frozen=True)
 class FlowRoute:
     """The part of a flow that decides which topics it copies.
 
-    :ivar heartbeats: whether it copies heartbeats that its filter leaves out (`heartbeats.replication.enabled`).
+    :ivar heartbeats: whether the flow copies heartbeats even if its filter excludes them
+        (`heartbeats.replication.enabled`).
     """
 
     source: str
@@ -44,9 +45,10 @@ class FlowRoute:
 
 
 class RemoteTopic(NamedTuple):
-    """A topic that a flow copies, and where its records come from.
+    """A topic that a flow copies, and its copy.
 
-    :ivar path: aliases from the cluster whose producers write it to the target.
+    :ivar original: the topic's name in the cluster whose producers write it.
+    :ivar path: aliases on the topic's way, from the cluster whose producers write it to the target.
     """
 
     flow: str
@@ -59,7 +61,7 @@ class RemoteTopic(NamedTuple):
 
 
 class NameConflict(NamedTuple):
-    """A topic of the target that two flows, or a flow and local producers, would write."""
+    """A topic of the target with two writers: two flows, or a flow and local producers."""
 
     target: str
     topic: str
@@ -67,7 +69,7 @@ class NameConflict(NamedTuple):
 
 
 class Diamond(NamedTuple):
-    """Records of one topic that come to a cluster by two ways (a diamond, S3-93)."""
+    """Records of one topic that reach a cluster on two paths."""
 
     original: str
     origin: str
@@ -76,7 +78,7 @@ class Diamond(NamedTuple):
 
 
 def check_cycles(routes: Iterable[FlowRoute]) -> None:
-    """:raises FlowError: flows whose policies keep names form a cycle: records would go round for ever."""
+    """:raises FlowError: flows whose policies keep names form a cycle, in which records would circulate for ever."""
     probe = "switchyard"
     after: dict[str, list[str]] = {}
     for route in routes:
@@ -88,13 +90,13 @@ def check_cycles(routes: Iterable[FlowRoute]) -> None:
     for start in after:
         if (cycle := _cycle(start, after, done)) is not None:
             raise FlowError(
-                f"the flows {' -> '.join(cycle)} form a cycle, and their policy keeps the names of topics: a record "
-                "would be copied round and round. Use DefaultReplicationPolicy, or disable one of these flows."
+                f"the flows {' -> '.join(cycle)} form a cycle, and their policy keeps the names of topics: records "
+                "would circulate for ever. Use DefaultReplicationPolicy, or disable one of these flows."
             )
 
 
 def _cycle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[str] | None:
-    """A cycle that can be reached from `start`; None: there is none. Marks what it has looked at in `done`."""
+    """A cycle that can be reached from `start`; None: there is none. Adds the nodes that it has finished to `done`."""
     path: list[str] = []
     waiting = [iter([start])]
     while waiting:
@@ -112,7 +114,7 @@ def _cycle(start: str, after: Mapping[str, list[str]], done: set[str]) -> list[s
 
 
 def walk(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> Iterator[RemoteTopic]:
-    """All copies, also those of copies.
+    """All copies that the flows make, including copies of copies.
 
     :param topics: cluster → its topics that no flow writes.
     :raises FlowError: there are more than `MAX_COPIES`.
@@ -141,7 +143,7 @@ def walk(routes: Iterable[FlowRoute], topics: Mapping[str, Iterable[str]]) -> It
 
 
 def local_topics(routes: Iterable[FlowRoute], listed: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
-    """Topics of each cluster that are no copy of these flows by their name.
+    """Topics of each cluster whose names show that they are not copies by these flows.
 
     :param listed: cluster → all its topics.
     """
@@ -161,7 +163,7 @@ def _is_copy_of(route: FlowRoute, topic: str) -> bool:
 
 
 def name_conflicts(made: Iterable[RemoteTopic], local: Mapping[str, Iterable[str]]) -> Iterator[NameConflict]:
-    """Names that two writers would write, in the order of their clusters."""
+    """Topics with more than one writer, sorted by cluster and name."""
     writers: dict[tuple[str, str], set[str]] = {}
     for copy in made:
         writers.setdefault((copy.target, copy.remote_topic), set()).add(f"{copy.flow} ({copy.topic})")
@@ -172,7 +174,7 @@ def name_conflicts(made: Iterable[RemoteTopic], local: Mapping[str, Iterable[str
 
 
 def diamonds(made: Iterable[RemoteTopic]) -> Iterator[Diamond]:
-    """Topics whose records come to a cluster twice, under two names. Heartbeats do so on purpose: each shows a way."""
+    """Topics whose records reach a cluster twice, under two names. Heartbeats do so on purpose: each shows a path."""
     by_origin: dict[tuple[str, str, str], set[str]] = {}
     for copy in made:
         if copy.original != HEARTBEATS:

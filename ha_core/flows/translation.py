@@ -1,12 +1,12 @@
 """Translates a group's offset in the source into one in the target.
 
-Two maps exist. The *exact* one are the runs of a copy (`ha_core.model.Run`), which our copier keeps: it knows for every
-record where it lies. The *sampled* one are offset syncs, which MirrorMaker 2 writes every so many records: between two
-of them it knows only an order.
+Two maps exist. The *exact* map is the runs of a copy (`ha_core.model.Run`), which our copier keeps: it has the offset
+of every record. The *sampled* map is the offset syncs that MirrorMaker 2 writes every so many records: between two
+syncs it knows only the order of records.
 
-Invariant of both: a group that goes on at the translated offset misses no record that is in the copy at or above its
-offset in the source. So every doubt is settled towards lower offsets: records may come twice by the sampled map, and
-never by the exact one for records that are copied.
+Invariant of both: a group that resumes at the translated offset misses no record of the copy that is at or above the
+group's offset in the source. So a doubt always makes the offset lower. With the sampled map the group may reread
+records; with the exact map it rereads no record that was copied.
 """
 
 from bisect import bisect_right
@@ -20,10 +20,11 @@ from ha_core.model import Run
 
 class Translated(NamedTuple):
     """
-    :ivar offset: in the target.
-    :ivar precision: `exact`: the group gets each record once; `first-copied`: the copy begins above its offset;
-        `first-kept`: the copy has deleted the records at its offset; `copied-end`: the records at its offset are not
-        copied yet, and those that come until then are read again; `sampled`: up to the next sync records come twice.
+    :ivar offset: offset in the target.
+    :ivar precision: `exact`: the group reads each record once; `first-copied`: the copy begins above the group's
+        offset; `first-kept`: the copy has deleted the records at the group's offset; `copied-end`: the records at the
+        group's offset are not copied yet, and it rereads those that are copied until then; `sampled`: the group rereads
+        records up to the next sync.
     """
 
     offset: int
@@ -31,7 +32,7 @@ class Translated(NamedTuple):
 
 
 class Untranslated(NamedTuple):
-    """:ivar reason: the fact that is missing, for people."""
+    """:ivar reason: the missing fact, for people."""
 
     reason: str
 
@@ -40,10 +41,10 @@ Translation = Translated | Untranslated
 
 
 class CopiedEnd(NamedTuple):
-    """Where copying goes on.
+    """The offsets at which copying goes on.
 
-    :ivar source: all committed records of the source below it are copied.
-    :ivar target: the next copied record lies there or above: a takeover's marker may be there first.
+    :ivar source: all committed records of the source below this offset are copied.
+    :ivar target: the next copied record gets this offset, or a higher one if a takeover writes its marker first.
     """
 
     source: int
@@ -55,11 +56,15 @@ def by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None = None, log_
 
     :param runs: all runs of the copy from its first record on, ascending.
     :param offset: next offset that the group reads in the source.
-    :param end: None: not known beyond the last run.
-    :param log_start: of the copy. A group that goes on below it is reset by its `auto.offset.reset`, which may skip
-        all of the log.
+    :param end: None: no end is known above the last run.
+    :param log_start: log start of the copy. A group that resumes below it is reset by its `auto.offset.reset`, which
+        may skip the whole log.
     """
-    found = _by_runs(runs, offset, end)
+    return kept(_by_runs(runs, offset, end), log_start)
+
+
+def kept(found: Translation, log_start: int) -> Translation:
+    """A place that the copy has deleted becomes its log start."""
     if isinstance(found, Translated) and found.offset < log_start:
         return Translated(log_start, "first-kept")
     return found
@@ -77,7 +82,7 @@ def _by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None) -> Transla
     if offset < run.after:
         return Translated(run.target + offset - run.source, "exact")
     if at + 1 < len(runs):
-        # Between two runs the source has no committed record, so the group's next one begins the next run.
+        # The source has no committed record between two runs, so the group's next record begins the next run.
         return Translated(runs[at + 1].target, "exact")
     run_end = run.target + run.records
     return Translated(run_end, "exact" if offset == run.after else "copied-end")
@@ -85,16 +90,17 @@ def _by_runs(runs: Sequence[Run], offset: int, end: CopiedEnd | None) -> Transla
 
 @dataclass
 class SyncStore:
-    """Offset syncs of the partitions of a flow, thinned out: of syncs at a distance d below the newest one, one is kept
-    for about each d/2 offsets, so a partition takes some two for each bit of its offsets.
+    """Offset syncs of the partitions of a flow, thinned out.
 
-    A sync with a lower upstream offset than an earlier one says that the source began anew, and discards the others.
+    At a distance of d offsets below the newest sync, the store keeps one sync per about d/2 offsets, so it keeps about
+    two syncs for each bit of a partition's offsets. A sync with a lower upstream offset than an earlier one means that
+    the source began anew; it discards all earlier ones.
     """
 
     _syncs: dict[tuple[str, int], list[OffsetSync]] = field(default_factory=dict)
 
     def add(self, sync: OffsetSync) -> None:
-        """Take a sync in the order of the topic."""
+        """Add the next sync of the topic."""
         syncs = self._syncs.setdefault((sync.topic, sync.partition), [])
         if syncs and sync.upstream_offset < syncs[-1].upstream_offset:
             syncs.clear()
@@ -108,24 +114,24 @@ class SyncStore:
         syncs = self._syncs.get((topic, partition), [])
         at = bisect_right(syncs, offset, key=lambda sync: sync.upstream_offset) - 1
         if not syncs:
-            return Untranslated("no offset sync of the partition is known")
+            return Untranslated("no offset sync of this partition is known")
         if at < 0:
             return Untranslated(
-                f"the oldest known offset sync is of offset {syncs[0].upstream_offset}, above the group's {offset}"
+                f"the oldest known offset sync is for offset {syncs[0].upstream_offset}, above the group's {offset}"
             )
         sync = syncs[at]
         if sync.upstream_offset == offset:
             return Translated(sync.downstream_offset, "exact")
-        # How many of the records between the sync and the offset are in the copy is not known; the sync's own is.
+        # The copy has the sync's own record; how many records between it and the offset it has is unknown.
         return Translated(sync.downstream_offset + 1, "sampled")
 
     def count(self, topic: str, partition: int) -> int:
-        """Number of syncs that are kept."""
+        """Number of syncs that are kept of a partition."""
         return len(self._syncs.get((topic, partition), ()))
 
 
 def _thin_out(syncs: list[OffsetSync]) -> None:
-    """Drop syncs whose neighbours are close to each other, seen from the newest one."""
+    """Drop each sync whose neighbours are close to each other, relative to their distance from the newest one."""
     newest = syncs[-1].upstream_offset
     at = len(syncs) - 2
     while at > 0:

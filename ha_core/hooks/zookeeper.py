@@ -14,6 +14,7 @@ from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 from ha_core.model.gateway import by_gateway
 
 if TYPE_CHECKING:
+    from ha_core.model import Provenance
     from ha_core.operations.engine.environment import Environment, EnvironmentSettings
     from ha_core.wire.sasl import SecurityProfile
 
@@ -30,9 +31,10 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         super().__init__()
         self.zookeeper_conn_id = zookeeper_conn_id
 
-    def get_conn(self, by: str = "airflow") -> Environment:
+    def get_conn(self, by: str = "airflow", provenance: Provenance | None = None) -> Environment:
         """Open the environment in which operations of `by` run. Close it, or use it in `with`.
 
+        :param provenance: kept with the operations that begin in it.
         :raises StoreUnavailableError: ZooKeeper is out of reach.
         :raises NoStateError: there is no state at the root.
         :raises SecurityProfileError: the security file cannot be used.
@@ -41,7 +43,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
 
         logging.getLogger("kazoo").setLevel(logging.WARNING)  # operators read task logs for steps alone
         settings = self.settings()
-        environment = connect(settings, by, driver="run")
+        environment = connect(settings, by, driver="run", provenance=provenance)
         if settings.security_file is None:
             environment.profiles = _Accounts(dict(environment.profiles))
         return environment

@@ -246,9 +246,22 @@ class Asking:
             "include_topic_authorized_operations": rights,
         }
         answer = self.call(node, ApiKey.METADATA, message, _METADATA_VERSION)
+        self._learn(answer)
+        return answer
+
+    def metadata_if_new(self, known: bytes) -> tuple[bytes, dict[str, Any] | None]:
+        """Metadata of all topics, see `BlockingConnection.call_if_new`."""
+        message = {"topics": None, "allow_auto_topic_creation": False}
+        found = self.converse(
+            None, lambda connection: connection.call_if_new(ApiKey.METADATA, message, known, _METADATA_VERSION)
+        )
+        if found[1] is not None:
+            self._learn(found[1])
+        return found
+
+    def _learn(self, answer: Mapping[str, Any]) -> None:
         if nodes := {broker["node_id"]: (broker["host"], broker["port"]) for broker in answer["brokers"]}:
             self._brokers.learn(nodes)
-        return answer
 
     def controller(self, keys: Iterable[K]) -> Answers[K, int]:
         """Locates every key at the controller, see `rounds`."""

@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 
 from ha_core.kafka.brokers import Answers, Asking, topic_entries
-from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
+from ha_core.kafka.errors import KafkaAdminError, TakenOverError, TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leaders, ends
 from ha_core.kafka.partition_log import PartitionLog
-from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOverError, Takeover
+from ha_core.kafka.takeover import CopyPartition, Fenced, Takeover
 from ha_core.mirror.comparing import CopyMap, current_progress
 from ha_core.mirror.notes import CopyId, Note, Notes, encode
 from ha_core.mirror.partition_diff import RecordDifference
@@ -84,7 +84,7 @@ class CopiesOfMirrors(Takeover):
         asking, seeded = self.asking(timeout_s), list[CopyId]()
         for log, several in by_log.items():
             # Fence before reading notes: a copier that has begun since is refused, or has written its notes.
-            fenced = _all(asking.on_each(several, lambda copy: self.fence(copy, timeout_s)))
+            fenced = _all(self.fence_copies(several, timeout_s).values())
             notes = self.read_notes(log, {copy.id: 0 for copy in several})
             new = [fenced_copy for fenced_copy in fenced if not begun(fenced_copy, notes[fenced_copy.copy.id])]
             _all(

@@ -67,6 +67,10 @@ class GroupNotStableError(KafkaAdminError):
     """A group is rebalancing: its members hold no assignment that could be kept."""
 
 
+class TakenOverError(KafkaAdminError):
+    """Another copier has taken the partition over: this one stops, without a fault."""
+
+
 class SecurityProfileError(ValueError):
     """A security profile is missing, incomplete or unreadable."""
 

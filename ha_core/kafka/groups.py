@@ -77,19 +77,27 @@ class Groups(Brokers):
         listed = asking.rounds("list the groups", sorted(asking.nodes), lambda left: zip(left, left, strict=True), ask)
         return {group: state for states in listed.values() for group, state in states.items()}
 
-    def describe_groups(self, names: Collection[str], timeout_s: float | None = None) -> dict[str, GroupDescription]:
-        """State and members. A missing group is `Dead`; so is a group of the newer protocol (KIP-848)."""
-        return describe(self.asking(timeout_s), names)
+    def describe_groups(
+        self, names: Collection[str], timeout_s: float | None = None, partial: bool = False
+    ) -> dict[str, GroupDescription]:
+        """State and members. A missing group is `Dead`; so is a group of the newer protocol (KIP-848).
+
+        :param partial: leave out groups whose coordinators do not answer before the deadline.
+        """
+        return describe(self.asking(timeout_s), names, partial)
 
     def group_generation(self, group: GroupDescription, timeout_s: float | None = None) -> int:
         """The generation of a stable group of this cluster."""
         return generation(self.asking(timeout_s), group)
 
     def group_offsets(
-        self, names: Collection[str], stable: bool = True, timeout_s: float | None = None
+        self, names: Collection[str], stable: bool = True, timeout_s: float | None = None, partial: bool = False
     ) -> dict[str, dict[Partition, Committed]]:
-        """All committed offsets of groups. With `stable`, waits for offsets of open transactions (KIP-447)."""
-        return _read(self.asking(timeout_s), names, stable)
+        """All committed offsets of groups. With `stable`, waits for offsets of open transactions (KIP-447).
+
+        :param partial: leave out groups whose coordinators do not answer before the deadline.
+        """
+        return _read(self.asking(timeout_s), names, stable, partial)
 
     def set_group_offsets(
         self,
@@ -156,9 +164,13 @@ def at_coordinators(
     what: str,
     groups: Collection[str],
     ask: Callable[[int, list[str]], Iterable[tuple[str, T | Again]]],
+    some: bool = False,
 ) -> dict[str, T]:
-    """Asks the groups' coordinators, see `Asking.rounds`."""
-    return asking.rounds(what, groups, partial(_coordinators, asking), ask)
+    """Asks the groups' coordinators, see `Asking.rounds`.
+
+    :param some: leave out groups without an answer at the deadline.
+    """
+    return asking.rounds(what, groups, partial(_coordinators, asking), ask, some)
 
 
 def at_coordinator(asking: Asking, what: str, group: str, ask: Callable[[int], T | Again]) -> T:
@@ -185,7 +197,7 @@ def _coordinators(asking: Asking, groups: set[str]) -> Answers[str, int]:
                 asking.metadata()
 
 
-def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescription]:
+def describe(asking: Asking, groups: Collection[str], some: bool = False) -> dict[str, GroupDescription]:
     """State and members of `groups`, batched by coordinator."""
 
     def ask(node: int, names: list[str]) -> Answers[str, GroupDescription]:
@@ -196,7 +208,7 @@ def describe(asking: Asking, groups: Collection[str]) -> dict[str, GroupDescript
                 name = group["group_id"]
                 yield name, asking.again(f"describe group {name}", group["error_code"]) or _description(group, node)
 
-    return at_coordinators(asking, "describe the groups", groups, ask)
+    return at_coordinators(asking, "describe the groups", groups, ask, some)
 
 
 def _description(group: dict[str, Any], node: int) -> GroupDescription:
@@ -265,7 +277,9 @@ def generation(asking: Asking, group: GroupDescription) -> int:
     return asking.converse(group.coordinator, talk)
 
 
-def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[str, dict[Partition, Committed]]:
+def _read(
+    asking: Asking, groups: Collection[str], stable: bool = True, some: bool = False
+) -> dict[str, dict[Partition, Committed]]:
     def ask(node: int, names: list[str]) -> Answers[str, dict[Partition, Committed]]:
         answers = asking.calls(node, ApiKey.OFFSET_FETCH, names, _MAX_GROUPS_PER_REQUEST, message, _SEVERAL_GROUPS_FROM)
         for (first, *_), answer in answers:
@@ -283,7 +297,7 @@ def _read(asking: Asking, groups: Collection[str], stable: bool = True) -> dict[
         every = [{"group_id": group, "topics": None} for group in some]
         return every[0] | {"groups": every, "require_stable": stable}
 
-    return at_coordinators(asking, "read committed offsets", groups, ask)
+    return at_coordinators(asking, "read committed offsets", groups, ask, some)
 
 
 def _worst(codes: Iterable[int]) -> int:

@@ -21,13 +21,13 @@ file reads, cold ones for the first record: requests are small and sequential pe
 result in time are left out.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partitions_of
+from ha_core.kafka.brokers import Again, Answers, Asking, Brokers, pages, partitions_of, topic_entries
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.errors import TopicMissingError, refusal
+from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, TopicMissingError, refusal
 from ha_core.kafka.facts import LogEnds, RecordTimes
 from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
@@ -43,6 +43,9 @@ from ha_core.wire.own_requests import (
     list_offsets,
 )
 
+S = TypeVar("S", bound=Hashable)
+T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 DEBUGGER = -2
 _WAIT_MS = 100
 Reading = tuple[int, Isolation, int]
@@ -84,6 +87,19 @@ class Offsets(Brokers):
     def ends(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, LogEnds]:
         """Current starts and ends; see above for the condition on an end at which to cut."""
         return ends(self.asking(timeout_s), partitions)
+
+    def log_starts(self, partitions: Collection[Partition], timeout_s: float | None = None) -> dict[Partition, int]:
+        """Log starts of the partitions that have a leader, as far as leaders answer before the deadline."""
+        leaders = self.leaderships(partitions, timeout_s) if partitions else {}
+        led = [key for key, leader in leaders.items() if leader.node >= 0]
+        found = _listed(self.asking(timeout_s), led, _READINGS[:1], partial=True)
+        return {key: start for key, (_, _, (start,)) in found.items()}
+
+    def ends_of_each(
+        self, partitions: Collection[Partition], timeout_s: float | None = None
+    ) -> dict[Partition, LogEnds | KafkaAdminError]:
+        """As `ends`; a partition that cannot be read has an error, and the others have their ends."""
+        return apart(list(partitions), lambda keys: ends(self.asking(timeout_s), keys), KafkaAdminError)
 
     def record_times(
         self, ends: Mapping[Partition, LogEnds], timeout_s: float | None = None
@@ -193,6 +209,67 @@ def fetched(
     return fetched_partition(asking.call(node, ApiKey.FETCH, message, BY_NAME))
 
 
+def apart(
+    things: list[S],
+    work: Callable[[list[S]], Mapping[S, T]],
+    expected: type[E],
+) -> dict[S, T | KafkaAdminError | E]:
+    """Does the work for all things at once; in parts, if one of them keeps the others from it.
+
+    :param expected: an error that is a thing's result, besides those of clusters.
+    """
+    if not things:
+        return {}
+    try:
+        return {**work(things)}
+    except ClusterUnreachableError as error:
+        return dict.fromkeys(things, error)
+    except KafkaAdminError as error:
+        if len(things) == 1:
+            return {things[0]: error}
+    except expected as error:
+        if len(things) == 1:
+            return {things[0]: error}
+    half = len(things) // 2
+    return apart(things[:half], work, expected) | apart(things[half:], work, expected)
+
+
+def fetched_several(
+    asking: Asking, node: int, places: Mapping[Partition, tuple[int, int]], max_bytes: int
+) -> Iterator[tuple[Partition, int, bytes]]:
+    """Partition, error code and records of each; waits a moment for the first record of any of them.
+
+    :param places: partition → offset, and epoch of `node` as the leader.
+    :param max_bytes: of the answer.
+    """
+    entries = [
+        (
+            topic,
+            {
+                "partition": partition,
+                "current_leader_epoch": epoch,
+                "fetch_offset": at,
+                "partition_max_bytes": max_bytes,
+            },
+        )
+        for (topic, partition), (at, epoch) in places.items()
+    ]
+    message = {
+        "max_wait_ms": _WAIT_MS,
+        "min_bytes": 1,
+        "max_bytes": max_bytes,
+        "isolation_level": int(Isolation.UNCOMMITTED),
+        "topics": [{"topic": one["name"], "partitions": one["partitions"]} for one in topic_entries(entries)],
+    }
+    answer = asking.call(node, ApiKey.FETCH, message, BY_NAME)
+    if answer["error_code"]:
+        yield from ((key, answer["error_code"], b"") for key in places)
+        return
+    for topic in answer["responses"]:
+        for part in topic["partitions"]:
+            yield (topic["topic"], part["partition_index"]), part["error_code"], part["records"] or b""
+
+
 def check_topic(cluster: str, name: str, code: int) -> None:
     """Raises the error for a topic's error code in metadata, unless it only means that leaders are being elected."""
     if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -206,12 +283,20 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
 
     With `partial`, partitions whose leader does not answer before the deadline are left out.
     """
+    found = _listed(asking, partitions, _READINGS, partial)
+    return {key: LogEnds(*offsets, node, epoch) for key, (node, epoch, offsets) in found.items()}  # type: ignore[call-arg]
+
+
+def _listed(
+    asking: Asking, partitions: Collection[Partition], readings: Sequence[Reading], partial: bool
+) -> dict[Partition, tuple[int, int, list[int]]]:
+    """Partition → its leader, its leader epoch, and one offset for each reading, in their order."""
     leaders = Leaders(asking)
 
-    def ask(node: int, keys: list[Partition]) -> Answers[Partition, LogEnds]:
+    def ask(node: int, keys: list[Partition]) -> Answers[Partition, tuple[int, int, list[int]]]:
         for page in pages(keys, _MAX_PER_REQUEST):
             read: dict[Partition, list[int]] = {key: [] for key in page}
-            for reading in _READINGS:
+            for reading in readings:
                 for key, part in listed_offsets(asking, node, read, leaders.epochs, reading) if read else ():
                     if again := asking.again(f"read offsets of {key[0]}-{key[1]}", part["error_code"]):
                         read.pop(key, None)
@@ -219,8 +304,8 @@ def ends(asking: Asking, partitions: Collection[Partition], partial: bool = Fals
                     elif key in read:
                         read[key].append(part["offset"])
             for key, offsets in read.items():
-                if len(offsets) == len(_READINGS):
-                    yield key, LogEnds(*offsets, node, leaders.epochs[key])  # type: ignore[call-arg]
+                if len(offsets) == len(readings):
+                    yield key, (node, leaders.epochs[key], offsets)
 
     return asking.rounds("read the offsets", partitions, leaders.locate, ask, partial)
 

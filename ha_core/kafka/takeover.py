@@ -1,52 +1,33 @@
 """Takes over a copy: the target's brokers refuse its earlier writers, and then its end shows how far it is.
 
 `ha_core.mirror.progress` explains the order and why it is safe. Three steps, so that copies that share a partition of
-the copy log read it once: `fence` each, `read_notes` of all that are fenced, `settle` each.
-
-**The fence** is an empty aborted transaction, which carries a new epoch to the leaders. END_TXN is answered before the
-markers are written, and only the marker fences. A coordinator repeats a marker until it knows that it was written, so
-it may be written twice: a second marker between appended batches would look like the end of the copy. So END_TXN is
-sent again until the coordinator reports the transaction as completed.
-
-After the last epoch the coordinator assigns another producer id, whose marker does not fence the old id. So no copier
-appends in the last epoch: its marker fences earlier epochs, and the takeover is repeated.
+the copy log read it once: `fence_copies` (`fencing`), `read_notes` of all that are fenced, `settle_copies`. Each step
+asks for many copies at once, and a copy that cannot be taken over has its error in place of a result.
 """
 
-import time
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
-from ha_core.kafka.brokers import Again, Answers, Asking
-from ha_core.kafka.errors import KafkaAdminError, TopicMissingError
-from ha_core.kafka.offsets import DEBUGGER, Leaders, Leadership, Offsets, ends, fetched, listed_offsets
-from ha_core.mirror.notes import CopyId, Notes, copy_of, transactional_id
+from ha_core.kafka.errors import (
+    KafkaAdminError,
+    TakenOverError,
+    TopicMissingError,
+)
+from ha_core.kafka.fencing import fence_all
+from ha_core.kafka.offsets import Offsets, apart
+from ha_core.kafka.tails import fetch_each, log_end, log_ends, or_raise, raw_notes, take_below
+from ha_core.mirror.notes import CopyId, NotedCopies, Notes, copy_of, is_page, key_prefix, prefix_of, transactional_id
 from ha_core.mirror.progress import CopyDamagedError, ForeignRecordsError, Progress, TopicIds, Writer
 from ha_core.mirror.recovery import DataEnd, data_end, good_part, recover
-from ha_core.mirror.split import fields, read_records
 from ha_core.model import Run
-from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
-from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import CONTROL
-from ha_core.wire.own_requests import LATEST
-from ha_core.wire.records import Batch, batches
+from ha_core.wire.records import Batch
 
-_BYTES = 4 << 20
+T = TypeVar("T")
 _LOG_TIMEOUT_S = 120.0
 """For a partition of the copy log, which many copies may share."""
-_AT_ONCE = 24
-"""Copies; each mostly waits for markers."""
-LAST_EPOCH = (1 << 15) - 2
-"""The last epoch that INIT_PRODUCER_ID assigns for a producer id."""
-_TRANSACTION = 1
-"""Key type of FIND_COORDINATOR."""
-_TIMEOUT_MS = 60_000
-"""Then the coordinator ends the transaction of a stalled copier, and fences it as a successor would."""
-_ADD, _END, _INIT = 3, 3, 4
-"""Versions before KIP-890, where transactions begin and end implicitly."""
-_FENCED = {ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_ID_MAPPING}
 
 
 class CopyPartition(NamedTuple):
@@ -123,10 +104,6 @@ class FollowedLog(NamedTuple):
     records: Iterator[tuple[bytes, bytes]]
 
 
-class TakenOverError(KafkaAdminError):
-    """Another copier has taken the partition over: this one stops, without a fault."""
-
-
 class PartlyDamagedError(CopyDamagedError):
     """:ivar good: the part of the copy that is known to match its source."""
 
@@ -139,66 +116,71 @@ class Takeover(Offsets):
     def take_over(
         self, copies: Iterable[CopyPartition], timeout_s: float | None = None, whole_map: bool = False
     ) -> dict[CopyId, TakenOver | CopyDamagedError]:
-        """Fences earlier copiers of these copies and finds out how far each is, several at a time. Damaged copies,
-        which hold records of no copier, get an error instead.
+        """Fences earlier copiers of these copies and finds out how far each is. Damaged copies, which hold records of
+        no copier, get an error instead.
 
         :param whole_map: include all runs, also those that no progress holds any more.
         :raises TakenOverError: another process took one over later.
         :raises TopicMissingError: a copy or the copy log does not exist.
         """
-        wanted = list(copies)
-        if not wanted:
-            return {}
-        leaders = self.leaderships([key for copy in wanted for key in (copy.key, copy.log)], timeout_s)
-        # Not this object's pool, which the work on each copy uses.
-        with ThreadPoolExecutor(min(_AT_ONCE, len(wanted)), f"take-over-{self.cluster.name}") as pool:
-            by_log: dict[Partition, list[Fenced]] = {}
-            for one in pool.map(partial(self.fence, timeout_s=timeout_s, leaders=leaders), wanted):
-                by_log.setdefault(one.copy.log, []).append(one)
+        by_log: dict[Partition, list[Fenced]] = {}
+        for fenced in map(or_raise, self.fence_copies(list(copies), timeout_s).values()):
+            by_log.setdefault(fenced.copy.log, []).append(fenced)
+        notes: dict[CopyId, Notes | CopyDamagedError] = {}
+        for log, several in by_log.items():
+            notes |= self.read_notes_of_each(log, dict.fromkeys([one.copy.id for one in several], 0), whole_map)
+        damaged = {id_: found for id_, found in notes.items() if isinstance(found, CopyDamagedError)}
+        sound = [
+            (one, found)
+            for several in by_log.values()
+            for one in several
+            if not isinstance(found := notes[one.copy.id], CopyDamagedError)
+        ]
+        settled: dict[CopyId, TakenOver | CopyDamagedError] = {}
+        for id_, result in self.settle_copies(sound, timeout_s).items():
+            settled[id_] = result if isinstance(result, CopyDamagedError) else or_raise(result)
+        return damaged | settled
 
-            def read(log: Partition) -> dict[CopyId, Notes | CopyDamagedError]:
-                return self._notes_of_each(log, [one.copy.id for one in by_log[log]], whole_map)
-
-            def settle(one: Fenced) -> TakenOver | CopyDamagedError:
-                found = notes[one.copy.id]
-                try:
-                    return found if isinstance(found, CopyDamagedError) else self.settle(one, found, timeout_s)
-                except CopyDamagedError as error:
-                    return error
-
-            notes = {id_: found for several in pool.map(read, by_log) for id_, found in several.items()}
-            fenced = [one for several in by_log.values() for one in several]
-            return {one.copy.id: found for one, found in zip(fenced, pool.map(settle, fenced), strict=True)}
-
-    def _notes_of_each(
-        self, log: Partition, copies: Collection[CopyId], whole_map: bool
-    ) -> dict[CopyId, Notes | CopyDamagedError]:
-        """An unreadable note is damage of its copy; one without a recognisable copy is damage of all of them."""
-        try:
-            return {**self.read_notes(log, dict.fromkeys(copies, 0), whole_map)}
-        except CopyDamagedError as error:
-            if len(copies) == 1:
-                return dict.fromkeys(copies, error)
-        found = [self._notes_of_each(log, [copy], whole_map) for copy in copies]
-        return {id_: notes for one in found for id_, notes in one.items()}
-
-    def fence(
-        self, copy: CopyPartition, timeout_s: float | None = None, leaders: Mapping[Partition, Leadership] | None = None
-    ) -> Fenced:
+    def fence(self, copy: CopyPartition, timeout_s: float | None = None) -> Fenced:
         """
-        :param leaders: leaders of copy and copy log, if already known.
         :raises TakenOverError: another process fenced later.
         :raises TopicMissingError: the copy or the copy log does not exist.
         """
-        leaders = self.leaderships([copy.key, copy.log], timeout_s) if leaders is None else leaders
-        for topic, partition in (copy.key, copy.log):
-            if (topic, partition) not in leaders:
-                raise TopicMissingError(
-                    self.cluster.name, f"topic {topic} has no partition {partition}, or does not exist."
-                )
+        return or_raise(self.fence_copies([copy], timeout_s)[copy.id])
+
+    def fence_copies(
+        self, copies: Sequence[CopyPartition], timeout_s: float | None = None
+    ) -> dict[CopyId, Fenced | KafkaAdminError]:
+        """Fences all of them; those that cannot be fenced now have an error, and do not delay the others long."""
+        found: dict[CopyId, Fenced | KafkaAdminError] = {}
+        if not copies:
+            return found
+        leaders = self.leaderships([key for copy in copies for key in (copy.key, copy.log)], timeout_s)
+        there = dict[str, CopyPartition]()
+        for copy in copies:
+            missing = [key for key in (copy.key, copy.log) if key not in leaders]
+            if missing:
+                (topic, partition), *_ = missing
+                text = f"topic {topic} has no partition {partition}, or does not exist."
+                found[copy.id] = TopicMissingError(self.cluster.name, text)
+            else:
+                there[transactional_id(copy.id)] = copy
         asking = self.asking(timeout_s)
-        writer = fence(asking, transactional_id(copy.id), (copy.key, copy.log))
-        return Fenced(copy, writer, _log_end(asking, copy.key), leaders[copy.key].topic_id)
+        writers = fence_all(asking, {name: (copy.key, copy.log) for name, copy in there.items()})
+        keys = [copy.key for name, copy in there.items() if isinstance(writers[name], Writer)]
+        # Only now: the ends have to be after the markers.
+        log_ends = apart(keys, partial(self._log_ends, timeout_s=timeout_s), KafkaAdminError)
+        for name, copy in there.items():
+            writer = writers[name]
+            if isinstance(writer, KafkaAdminError):
+                found[copy.id] = writer
+                continue
+            end = log_ends[copy.key]
+            found[copy.id] = Fenced(copy, writer, end, leaders[copy.key].topic_id) if isinstance(end, int) else end
+        return found
+
+    def _log_ends(self, keys: list[Partition], timeout_s: float | None) -> dict[Partition, int | KafkaAdminError]:
+        return {**log_ends(self.asking(timeout_s), keys)}
 
     def read_notes(
         self,
@@ -211,14 +193,59 @@ class Takeover(Offsets):
 
         :param since: offsets of the log below which notes no longer matter; 0: unknown. If no progress is found above,
             the log is read from its start.
+        :raises CopyDamagedError: a note cannot be read.
         """
-        found = {copy: Notes(copy, whole_map) for copy in since}
-        start = min(since.values(), default=0)
-        for key, value in self.notes_from(log, start, timeout_s).records:
-            if (notes := found.get(copy_of(key))) is not None:
-                notes.add(key, value)
-        without = {copy: 0 for copy, notes in found.items() if notes.progress is None and since[copy]}
-        return found | self.read_notes(log, without, whole_map, timeout_s) if without else found
+        found: dict[CopyId, Notes] = {}
+        for copy, notes in self.read_notes_of_each(log, since, whole_map, timeout_s).items():
+            if isinstance(notes, CopyDamagedError):
+                raise notes
+            found[copy] = notes
+        return found
+
+    def read_notes_of_each(
+        self,
+        log: Partition,
+        since: Mapping[CopyId, int],
+        whole_map: bool = False,
+        timeout_s: float = _LOG_TIMEOUT_S,
+        noted: NotedCopies | None = None,
+    ) -> dict[CopyId, Notes | CopyDamagedError]:
+        """As `read_notes`; an unreadable note is damage of its copy, and one without a recognisable copy of all.
+
+        :param noted: from earlier calls for this log; it saves reading the log from its start for new copies.
+        """
+        noted = noted or NotedCopies()
+        wanted: dict[bytes, CopyId | None] = {key_prefix(copy): copy for copy in since}
+        newest: dict[CopyId, dict[bytes, bytes]] = {copy: {} for copy in since}
+        firsts = {copy: noted.first(copy) for copy in since}
+        start = min((max(at, firsts[copy]) for copy, at in since.items()), default=0)
+        try:
+            followed = self.notes_from(log, start, timeout_s)
+            for key, value in followed.records:
+                prefix = prefix_of(key)
+                if prefix not in wanted:
+                    copy_of(key)  # raises if no copy can be told
+                    wanted[prefix] = None
+                copy = wanted[prefix]
+                if copy is not None and (whole_map or not is_page(key)):
+                    newest[copy][key] = value  # the last one counts: most are replaced, and need no decoding
+        except CopyDamagedError as error:
+            return dict.fromkeys(since, error)
+        noted.read(start, followed.end, wanted)
+        found: dict[CopyId, Notes | CopyDamagedError] = {}
+        without: dict[CopyId, int] = {}
+        for copy, records in newest.items():
+            try:
+                notes = Notes(copy, whole_map)
+                for key, value in records.items():
+                    notes.add(key, value)
+            except CopyDamagedError as error:
+                found[copy] = error
+                continue
+            found[copy] = notes
+            if notes.progress is None and since[copy] > firsts[copy]:
+                without[copy] = 0
+        return found | self.read_notes_of_each(log, without, whole_map, timeout_s, noted) if without else found
 
     def notes_from(self, log: Partition, start: int, timeout_s: float = _LOG_TIMEOUT_S) -> FollowedLog:
         """The notes of a partition of the copy log from an offset up to its current end.
@@ -226,33 +253,54 @@ class Takeover(Offsets):
         :param start: 0, or the end of an earlier call. Above the current end, the log is read from its start.
         """
         asking = self.asking(timeout_s)
-        end = _log_end(asking, log)
-        return FollowedLog(end, _raw_notes(asking, log, start if start < end else 0, end) if start != end else iter(()))
+        end = log_end(asking, log)
+        return FollowedLog(end, raw_notes(asking, log, start if start < end else 0, end) if start != end else iter(()))
 
-    def settle(self, fenced: Fenced, notes: Notes, timeout_s: float | None = None) -> TakenOver:
-        """How far the copy is.
+    def settle_copies(
+        self, fenced: Sequence[tuple[Fenced, Notes]], timeout_s: float | None = None
+    ) -> dict[CopyId, TakenOver | KafkaAdminError | CopyDamagedError]:
+        """How far each copy is, from its notes, which were read after it was fenced.
 
-        :param notes: read after the copy was fenced.
-        :raises CopyDamagedError: it holds records of no copier, or is not the topic that was copied to.
-        :raises TakenOverError: another process has taken it over since.
+        A copy that holds records of no copier, or is not the topic that was copied to, has a CopyDamagedError; one that
+        another process has taken over since, a TakenOverError.
         """
-        asking = self.asking(timeout_s)
+        found: dict[CopyId, TakenOver | KafkaAdminError | CopyDamagedError] = {}
+        above: dict[Partition, tuple[int, int]] = {}
+        for one, notes in fenced:
+            try:
+                above[one.copy.key] = self._to_read(one, notes), one.end
+            except (KafkaAdminError, CopyDamagedError) as error:
+                found[one.copy.id] = error
+        tails = self._tails(above, timeout_s)
+        for one, notes in fenced:
+            if one.copy.id in found:
+                continue
+            tail = tails[one.copy.key]
+            try:
+                found[one.copy.id] = tail if isinstance(tail, Exception) else self._settled(one, notes, tail)
+            except CopyDamagedError as error:
+                found[one.copy.id] = error
+        return found
+
+    def _to_read(self, fenced: Fenced, notes: Notes) -> int:
+        """The offset from which the copy's records tell how far it is."""
+        copy, writer, end, topic_id = fenced
+        progress, cluster = notes.progress, self.cluster.name
+        if progress is None:
+            return 0
+        if writer.is_before(progress.writer):
+            raise TakenOverError(cluster, f"{copy.id} was taken over by a later copier.")
+        check_id(progress.topics.target, topic_id, copy, copy.key, cluster)
+        if progress.target > end:
+            recover(progress, (), DataEnd(end))  # raises an error that explains it
+        return min(progress.target, progress.last_record) if progress.last_record >= 0 else progress.target
+
+    def _settled(self, fenced: Fenced, notes: Notes, tail: list[Batch]) -> TakenOver:
+        """:raises CopyDamagedError: it holds records of no copier."""
         copy, writer, end, topic_id = fenced
         progress = notes.progress
-        if progress is not None:
-            if writer.is_before(progress.writer):
-                raise TakenOverError(asking.cluster, f"{copy.id} was taken over by a later copier.")
-            check_id(progress.topics.target, topic_id, copy, copy.key, asking.cluster)
-            if progress.target > end:
-                recover(progress, (), DataEnd(end))  # raises an error that explains it
-        tail = list[Batch]()
-        start = 0 if progress is None else progress.target
-        if progress is not None and progress.last_record >= 0:
-            start = min(start, progress.last_record)
-        for data in _read(asking, copy.key, start, end):
-            tail += batches(data, 0, len(data))
         if progress is None:
-            _check_empty(tail, end, copy, asking.cluster)
+            _check_empty(tail, end, copy, self.cluster.name)
             return TakenOver(writer, end, None, topic_id)
         older = notes.runs[: -len(progress.runs) or None] if notes.whole_map else ()
         try:
@@ -265,69 +313,36 @@ class Takeover(Offsets):
             raise PartlyDamagedError(str(damage), taken) from damage
         return TakenOver(writer, end, found.taken_over(writer, end), topic_id, older)
 
+    def _tails(
+        self, wanted: Mapping[Partition, tuple[int, int]], timeout_s: float | None
+    ) -> dict[Partition, list[Batch] | KafkaAdminError | CopyDamagedError]:
+        """The batches of each partition between two offsets."""
+        tails: dict[Partition, list[Batch] | KafkaAdminError | CopyDamagedError] = {key: [] for key in wanted}
+        at = {key: start for key, (start, end) in wanted.items() if start < end}
+        while at:
+            ends_ = {key: wanted[key][1] for key in at}
+            read = partial(self._fetch_each, at=dict(at), ends_=ends_, timeout_s=timeout_s)
+            results = apart(list(at), read, CopyDamagedError)
+            for key, result in results.items():
+                if isinstance(result, Exception):
+                    tails[key] = result
+                    del at[key]
+                    continue
+                tail = tails[key]
+                assert isinstance(tail, list)
+                at[key] = take_below(result, ends_[key], tail)
+                if at[key] >= ends_[key]:
+                    del at[key]
+        return tails
 
-def fence(asking: Asking, name: str, partitions: tuple[Partition, ...]) -> Writer:
-    """Makes brokers refuse all earlier writers to these partitions with the transactional id `name`.
-
-    :raises TakenOverError: another process fenced later.
-    :raises NotReadyError: markers cannot be written, for example because too few replicas are in sync.
-    """
-    writer = _fence_once(asking, name, partitions)
-    return writer if writer.epoch < LAST_EPOCH else _fence_once(asking, name, partitions)
-
-
-def _fence_once(asking: Asking, name: str, partitions: tuple[Partition, ...]) -> Writer:
-    begin = {"transactional_id": name, "transaction_timeout_ms": _TIMEOUT_MS}
-    started = _at_coordinator(asking, name, ApiKey.INIT_PRODUCER_ID, begin, _INIT)
-    begun = time.monotonic()
-    writer = Writer(started["producer_id"], started["producer_epoch"])
-    mine = {"transactional_id": name, "producer_id": writer.producer_id, "producer_epoch": writer.epoch}
-    topics: dict[str, list[int]] = {}
-    for topic, partition in partitions:
-        topics.setdefault(topic, []).append(partition)
-    added = [{"name": topic, "partitions": several} for topic, several in topics.items()]
-    try:
-        _at_coordinator(asking, name, ApiKey.ADD_PARTITIONS_TO_TXN, {**mine, "topics": added}, _ADD)
-        for _ in ("begins to end", "has ended"):
-            _at_coordinator(asking, name, ApiKey.END_TXN, {**mine, "committed": False}, _END)
-    except TakenOverError as error:
-        if time.monotonic() - begun < _TIMEOUT_MS / 2000:
-            raise
-        raise KafkaAdminError(asking.cluster, f"{name} stood still in the middle of a take-over.") from error
-    return writer
-
-
-def _at_coordinator(
-    asking: Asking, name: str, api: ApiKey, message: Mapping[str, Any], max_version: int
-) -> dict[str, Any]:
-    what = f"take over {name} ({api.name})"
-
-    def locate(_: set[str]) -> Answers[str, int]:
-        found = asking.call(None, ApiKey.FIND_COORDINATOR, {"key": name, "key_type": _TRANSACTION}, 3)
-        if again := asking.again(f"find the coordinator of {name}", found["error_code"], found["error_message"]):
-            yield name, again
-            return
-        if found["node_id"] not in asking.nodes:
-            asking.metadata()
-        yield name, found["node_id"]
-
-    def ask(node: int, _: list[str]) -> Answers[str, dict[str, Any]]:
-        answer = asking.call(node, api, message, max_version)
-        parts = [part for topic in answer.get("results_by_topic", ()) for part in topic["results_by_partition"]]
-        codes = {part["partition_error_code"] for part in parts}
-        codes = (codes | {answer.get("error_code", 0)}) - {ErrorCode.OPERATION_NOT_ATTEMPTED, 0} or {0}
-        for code in sorted(codes):
-            if code in _FENCED:
-                raise TakenOverError(asking.cluster, f"{name} was taken over by a later copier.")
-            if code == ErrorCode.CONCURRENT_TRANSACTIONS:
-                yield name, Again("markers are not written yet; are enough replicas in sync?")
-                return
-            if again := asking.again(what, code):
-                yield name, again
-                return
-        yield name, answer
-
-    return asking.rounds(what, [name], locate, ask)[name]
+    def _fetch_each(
+        self,
+        keys: list[Partition],
+        at: Mapping[Partition, int],
+        ends_: Mapping[Partition, int],
+        timeout_s: float | None,
+    ) -> dict[Partition, tuple[int, bytes] | KafkaAdminError]:
+        return fetch_each(self.asking(timeout_s), keys, at, ends_)
 
 
 def check_id(known: str, found: str, copy: CopyPartition, key: Partition, cluster: str) -> None:
@@ -359,69 +374,3 @@ def _check_empty(tail: list[Batch], end: int, copy: CopyPartition, cluster: str)
             f"topic {copy.id.topic} partition {copy.id.partition} of {cluster} holds records, from offset {at} on, "
             "that were not copied there, or held some. Delete the topic if it is not needed."
         )
-
-
-def _log_end(asking: Asking, key: Partition) -> int:
-    """The leader's log end: all acknowledged records are below it."""
-    leaders = Leaders(asking)
-
-    def ask(node: int, keys: Collection[Partition]) -> Answers[Partition, int]:
-        reading = DEBUGGER, Isolation.UNCOMMITTED, LATEST
-        for found, part in listed_offsets(asking, node, keys, leaders.epochs, reading):
-            yield found, asking.again(f"read the end of {key[0]}-{key[1]}", part["error_code"]) or part["offset"]
-
-    return asking.rounds("read the end", [key], leaders.locate, ask)[key]
-
-
-def _read(asking: Asking, key: Partition, start: int, end: int) -> Iterator[bytes]:
-    """The batches of a partition from `start` to `end`, in pieces; waits for those that are not replicated yet.
-
-    :raises CopyDamagedError: the log ends before `end`.
-    """
-    at = start
-    while at < end:
-        at, data = _fetch(asking, key, at, end)
-        kept = 0
-        for batch in batches(data, 0, len(data)):
-            if batch.base_offset >= end:  # the rest below it was compacted away
-                at = end
-                break
-            at, kept = batch.last_offset + 1, batch.end
-        if kept:
-            yield data[:kept]
-
-
-def _raw_notes(asking: Asking, log: Partition, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
-    for data in _read(asking, log, start, end):
-        for batch in batches(data, 0, len(data)):
-            if batch.attributes & CONTROL:
-                continue
-            for record in read_records(data, batch):
-                key, value, _ = fields(record.rest)
-                if key is not None and value is not None:
-                    yield key, value
-
-
-def _fetch(asking: Asking, key: Partition, at: int, end: int) -> tuple[int, bytes]:
-    """Records from `at` on; or the next offset that has records, and b"" for none."""
-    leaders = Leaders(asking)
-    topic, partition = key
-
-    def ask(node: int, _: list[Partition]) -> Answers[Partition, tuple[int, bytes]]:
-        code, part = fetched(asking, node, key, at, leaders.epochs[key], _BYTES)
-        if code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            found = ends(asking, [key])[key]
-            if found.start <= at:
-                raise CopyDamagedError(
-                    f"{topic}-{partition} of {asking.cluster} ends at {found.log_end}, before offset {at}, up to which "
-                    "records were acknowledged there: its brokers have lost them, as an unclean leader does"
-                )
-            yield key, (min(found.start, end), b"")
-        elif again := asking.again(f"read {topic}-{partition} from offset {at}", code):
-            yield key, again
-        elif part and part["records"]:
-            yield key, (at, part["records"])
-        else:
-            yield key, Again(f"offset {at} is not on all in-sync replicas yet")
-
-    return asking.rounds(f"read {topic}-{partition}", [key], leaders.locate, ask)[key]

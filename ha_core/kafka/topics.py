@@ -64,6 +64,9 @@ Refusals = dict[str, str]
 
 
 class Topics(Brokers):
+    _all_topics: tuple[bytes, Mapping[str, ListedTopic]] = b"", {}
+    """The last list of all topics, and the bytes of its answer."""
+
     def topic_defaults(self, timeout_s: float | None = None) -> dict[str, str]:
         """Brokers' defaults of the topic settings that are compared; empty if the account may not read the settings of
         brokers."""
@@ -86,14 +89,20 @@ class Topics(Brokers):
 
     def list_topics(self, timeout_s: float | None = None) -> dict[str, ListedTopic]:
         """All topics that the account may see, as one broker lists them."""
-        return {
+        known, listed = self._all_topics
+        content, answer = self.asking(timeout_s).metadata_if_new(known)
+        if answer is None:
+            return dict(listed)
+        found = {
             topic["name"]: ListedTopic(
                 len(topic["partitions"]),
                 "" if topic["topic_id"] == _NO_ID else topic["topic_id"].hex(),
                 name_of(topic["error_code"]) if topic["error_code"] else "",
             )
-            for topic in self.asking(timeout_s).metadata(None)["topics"]
+            for topic in answer["topics"]
         }
+        self._all_topics = content, found
+        return dict(found)
 
     def described_settings(
         self, names: Collection[str], timeout_s: float | None = None

@@ -10,6 +10,7 @@ import socket
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from errno import EINVAL
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
@@ -70,6 +71,9 @@ class HttpServer:
             host, port = self._address
             words = f"http {host}:{port}: {error.strerror}; change {self._setting} or free it"
             raise OSError(error.errno, words) from error
+        except OverflowError:
+            host, port = self._address
+            raise OSError(EINVAL, f"http {host}:{port}: ports are 0 to 65535; change {self._setting}") from None
         threading.Thread(target=server.serve_forever, args=(0.1,), name="http", daemon=True).start()
         return int(server.server_address[1])
 

@@ -7,6 +7,7 @@ long.
 
 import json
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -76,7 +77,11 @@ def encode(copy: CopyId, note: Note) -> tuple[bytes, bytes]:
     value = json.dumps([_SCHEMA, *fields], separators=(",", ":")).encode()
     if len(value) >= _PACK_FROM_BYTES:
         value = zlib.compress(value, 1)
-    return json.dumps([*copy, slot], separators=(",", ":")).encode(), value
+    return _encoded_key(copy, slot), value
+
+
+def _encoded_key(copy: CopyId, slot: int | str) -> bytes:
+    return json.dumps([*copy, slot], separators=(",", ":")).encode()
 
 
 def decode(key: bytes, value: bytes) -> tuple[CopyId, Note]:
@@ -159,6 +164,41 @@ class Notes:
         return (*(run for page in pages for run in page.runs), *self.progress.runs)
 
 
+@dataclass
+class NotedCopies:
+    """The copies that have notes in a partition of the copy log below an offset: others need no look below it.
+
+    Compaction keeps the last note of each key, so a copy that has had notes there is never missing.
+
+    :ivar log_id: topic id and leader epoch of the log.
+    """
+
+    log_id: str = ""
+    end: int = 0
+    _prefixes: set[bytes] = field(default_factory=set)
+
+    def first(self, copy: CopyId) -> int:
+        """The offset below which the copy has no notes."""
+        return 0 if key_prefix(copy) in self._prefixes else self.end
+
+    def of_log(self, log_id: str) -> None:
+        """Forgets everything if the log may be another topic, or have lost records.
+
+        :param log_id: "": that cannot be told (brokers before 2.8).
+        """
+        if not log_id or log_id != self.log_id:
+            self.log_id, self.end = log_id, 0
+            self._prefixes.clear()
+
+    def read(self, start: int, end: int, prefixes: Iterable[bytes]) -> None:
+        """
+        :param prefixes: of all keys (`prefix_of`) between these offsets.
+        """
+        if start <= self.end <= end and self.log_id:
+            self._prefixes.update(prefixes)
+            self.end = end
+
+
 _PAGE_IN_KEY = f',"{_PAGE}'.encode()
 
 
@@ -170,6 +210,16 @@ def is_page(key: bytes) -> bool:
 def is_intent(key: bytes) -> bool:
     """Whether the note with this key is an intent: its slot is a number. Nearly all notes are."""
     return not key.endswith(b'"]')
+
+
+def key_prefix(copy: CopyId) -> bytes:
+    """The beginning of the keys of all notes of this copy, see `prefix_of`."""
+    return prefix_of(_encoded_key(copy, 0))
+
+
+def prefix_of(key: bytes) -> bytes:
+    """The part of a key that tells the copy, without decoding it: slots have no comma."""
+    return key[: key.rfind(b",")]
 
 
 def copy_of(key: bytes) -> CopyId:

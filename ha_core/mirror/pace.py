@@ -73,6 +73,10 @@ class Throttle:
         for mirror, bytes_s in mirrors.items():
             self._mirrors.setdefault(mirror, Bucket(None, now)).change(bytes_s, now)
 
+    @property
+    def unlimited(self) -> bool:
+        return self._in_all.bytes_s is None and not self._mirrors
+
     def at_once(self, mirror: LinkedTopic, partitions: int) -> int:
         """Most bytes to request from each of `partitions` partitions, so that one answer does not use up a minute."""
         limits = [

@@ -1,4 +1,4 @@
-"""A client of MirrorMaker 2's internal topics, like Kafka's `MirrorClient` and `RemoteClusterUtils` (KIP-382).
+"""A client for MirrorMaker 2's internal topics, like Kafka's `MirrorClient` and `RemoteClusterUtils` (KIP-382).
 
 Example::
 
@@ -17,18 +17,16 @@ Example::
 from ha_core.flows.errors import MirrorClientError
 from ha_core.mirror_client.client import MirrorClient, TranslatedPosition
 from ha_core.mirror_client.exact import ExactMap, exact_maps
-from ha_core.mirror_client.followed_checkpoints import CheckpointKey, FollowedCheckpoints, key_of
+from ha_core.mirror_client.followed_topic import FollowedTopic
 from ha_core.mirror_client.java_properties import JavaProperties, java_properties
 
 __all__ = [
-    "CheckpointKey",
     "ExactMap",
-    "FollowedCheckpoints",
+    "FollowedTopic",
     "JavaProperties",
     "MirrorClient",
     "MirrorClientError",
     "TranslatedPosition",
     "exact_maps",
     "java_properties",
-    "key_of",
 ]

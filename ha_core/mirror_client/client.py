@@ -1,4 +1,4 @@
-"""Reads internal topics of MirrorMaker 2 in one cluster; librdkafka does the I/O."""
+"""Reads MirrorMaker 2's internal topics in one cluster, by librdkafka."""
 
 import re
 import time
@@ -21,14 +21,17 @@ _POLL_S = 0.2
 
 
 class TranslatedPosition(NamedTuple):
-    """:ivar offset: next offset that the group reads in this cluster."""
+    """An offset of a group, translated to this cluster.
+
+    :ivar offset: next offset that the group reads in this cluster.
+    """
 
     offset: int
     metadata: str
 
 
 class MirrorClient:
-    """Questions to one cluster. Each asks the cluster anew; nothing is kept between them."""
+    """Answers questions about one cluster. Each call asks the cluster; nothing is cached."""
 
     def __init__(
         self,
@@ -37,14 +40,14 @@ class MirrorClient:
         timeout_s: float = _TIMEOUT_S,
     ) -> None:
         """
-        :param properties: of librdkafka, for the cluster that is asked (`bootstrap.servers`, `security.protocol`, …).
-            `java_properties` makes them of a Java client's.
-        :param policy: the flows' replication policy; None: the default one.
-        :param timeout_s: limit of each question.
+        :param properties: librdkafka's properties for the cluster (`bootstrap.servers`, `security.protocol`, …).
+            `java_properties` makes them from a Java client's properties.
+        :param policy: the flows' replication policy; None: `DefaultPolicy`.
+        :param timeout_s: limit of each call, in seconds.
         """
         self.policy = policy or DefaultPolicy()
         self._timeout_s = timeout_s
-        # Without the event of the end, markers at the end, which are no messages, would be waited for.
+        # Markers are no messages. Without EOF events, reads would wait in vain for markers at the end of a log.
         fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
         self._consumer = Consumer({"group.id": "switchyard-mirror-client", "log_level": 3} | dict(properties) | fixed)
 
@@ -64,23 +67,23 @@ class MirrorClient:
         return reach.checkpoint_topics(self.policy, self._topics())
 
     def upstream_clusters(self) -> set[str]:
-        """Aliases of clusters whose heartbeats come here, over any number of hops."""
+        """Aliases of clusters whose heartbeats reach this one, over any number of hops."""
         return reach.upstream_clusters(self.policy, self._topics())
 
     def remote_topics(self, source: str | None = None) -> set[str]:
-        """Copies from other clusters, or from one by their last hop."""
+        """Topics that are copies from other clusters, or only those that the last hop copied from `source`."""
         return reach.remote_topics(self.policy, self._topics(), source)
 
     def replication_hops(self, upstream_alias: str) -> int:
-        """Fewest hops from a cluster to this one; -1: its heartbeats do not come here."""
+        """Smallest number of hops from a cluster to this one; -1: its heartbeats do not reach this one."""
         return reach.replication_hops(self.policy, self._topics(), upstream_alias)
 
     def remote_consumer_offsets(
         self, groups: Groups, remote_alias: str
     ) -> dict[str, dict[tuple[str, int], TranslatedPosition]]:
-        """Offsets of this cluster at which groups of another one go on, by their last checkpoints (KIP-1239).
+        """Offsets in this cluster at which groups of another cluster resume, from their last checkpoints (KIP-1239).
 
-        :param groups: a name, several, or a pattern that matches the whole name.
+        :param groups: a name, several names, or a pattern that must match the whole name.
         :returns: group → (topic here, partition) → offset; groups without a checkpoint are missing.
         """
         chosen = _chosen(groups)
@@ -94,23 +97,23 @@ class MirrorClient:
         return positions
 
     def translate_offsets(self, remote_alias: str, group: str) -> dict[tuple[str, int], TranslatedPosition]:
-        """`remote_consumer_offsets` of one group, as `RemoteClusterUtils.translateOffsets` has it."""
+        """`remote_consumer_offsets` of one group, like `RemoteClusterUtils.translateOffsets`."""
         return self.remote_consumer_offsets(group, remote_alias).get(group, {})
 
     def checkpoints(self, remote_alias: str) -> list[Checkpoint]:
-        """All checkpoints of groups of a cluster, in their order; later ones replace earlier ones."""
+        """All checkpoints of groups of a cluster, in log order; later ones replace earlier ones."""
         return list(self._records(self.policy.checkpoints_topic(remote_alias), Checkpoint))
 
     def heartbeats(self, topic: str = HEARTBEATS) -> list[Heartbeat]:
-        """All heartbeats in a topic of `heartbeat_topics`, in their order."""
+        """All heartbeats in one of `heartbeat_topics`, in log order."""
         return list(self._records(topic, Heartbeat))
 
     def last_heartbeats(self, topic: str = HEARTBEATS, count: int = 100) -> list[Heartbeat]:
-        """The newest heartbeats in a topic of `heartbeat_topics`, about so many."""
+        """The newest heartbeats in one of `heartbeat_topics`: those at the last `count` offsets."""
         return list(self._records(topic, Heartbeat, last=count))
 
     def offset_syncs(self, alias: str) -> list[OffsetSync]:
-        """All offset syncs between this cluster and another one, in their order."""
+        """All offset syncs between this cluster and another one, in log order."""
         return list(self._records(self.policy.offset_syncs_topic(alias), OffsetSync))
 
     def _topics(self) -> set[str]:
@@ -120,15 +123,16 @@ class MirrorClient:
             raise MirrorClientError(f"the topics cannot be listed: {error.args[0].str()}") from None
 
     def _records(self, topic: str, kind: type[Record], last: int | None = None) -> Iterator[Record]:
-        """Records of partition 0 up to its present end, or of its last offsets if `last` is given. Records of another
-        kind are left out, as Kafka's client does.
+        """Yields the records of partition 0 up to its current end. Like Kafka's client it leaves out records of another
+        kind.
 
+        :param last: read only so many of the last offsets; None: all.
         :raises MirrorClientError: the topic does not exist, or its end is not reached in time.
         """
         deadline = time.monotonic() + self._timeout_s
         if topic not in self._topics():
             raise MirrorClientError(
-                f"topic {topic} does not exist: no flow has written it, or its policy is another one"
+                f"topic {topic} does not exist: no flow has written it, or the flow has another replication policy"
             )
         partition = TopicPartition(topic, 0)
         try:

@@ -1,4 +1,4 @@
-"""Reads the copiers' notes of flows (`ha_core.mirror.notes`) in a target; librdkafka does the I/O."""
+"""Reads the notes of flows' copiers (`ha_core.mirror.notes`) in a target, by librdkafka."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -13,18 +13,18 @@ from ha_core.mirror.progress import CopyDamagedError
 from ha_core.mirror_client.reading import stops_reading
 
 COPIES_LOG = "mm2-copies.internal"
-"""Topic of the target with the copiers' notes. MirrorMaker 2 takes a topic of such a name for an internal one, and
-never copies it."""
+"""Topic in the target with the copiers' notes. By its name MirrorMaker 2 takes it for an internal topic, and never
+copies it."""
 _POLL_S = 0.2
 
 
 def read_copy_notes(
     settings: Mapping[str, Any], chosen: Callable[[CopyId], bool], timeout_s: float = 60.0
 ) -> dict[CopyId, Notes]:
-    """The notes of the chosen copies, with their whole maps.
+    """The notes of the chosen copies, with their whole maps; none if the topic does not exist.
 
-    :param settings: of librdkafka, for the target.
-    :raises MirrorClientError: the notes cannot be read, or their end is not reached in time; a missing log has none.
+    :param settings: librdkafka's settings for the target.
+    :raises MirrorClientError: the notes cannot be read, or their end is not reached in time.
     """
     fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer({"group.id": "switchyard-copy-notes", "log_level": 3} | dict(settings) | fixed)

@@ -1,7 +1,7 @@
-"""Translates any offset of a source exactly, by the notes of a flow's copiers (`ha_core.mirror.notes`).
+"""Translates any source offset exactly, by the notes of a flow's copiers (`ha_core.mirror.notes`).
 
-MirrorMaker 2 keeps samples, so its tools know offsets of groups only, at their checkpoints. A copier here keeps
-where each record lies.
+MirrorMaker 2 keeps only samples, so its tools translate only groups' offsets, at their checkpoints. Our copiers note
+the offset of each record.
 """
 
 from collections.abc import Iterable, Mapping
@@ -20,14 +20,17 @@ from ha_core.model import Run
 
 @dataclass(frozen=True)
 class ExactMap:
-    """Where the records of one partition lie in its copy.
+    """The offsets in its copy of one partition's records.
 
     :ivar runs: ascending, as of the copier's last progress: at most some seconds ago.
     :ivar begins_at: copy offset below which another program, as MirrorMaker 2, copied; 0: none did.
+    :ivar source_id: id of the topic of the source, in hexadecimal; "": its brokers have none. A topic of that name with
+        another id was made again, and this is no map of it.
     """
 
     runs: tuple[Run, ...]
     begins_at: int = 0
+    source_id: str = ""
 
     def translate(self, offset: int) -> Translation:
         """:param offset: next offset to read in the source."""
@@ -39,11 +42,11 @@ class ExactMap:
 def exact_maps(
     settings: Mapping[str, Any], flow: str, partitions: Iterable[tuple[str, int]], timeout_s: float = 60.0
 ) -> dict[tuple[str, int], ExactMap]:
-    """Remote partition → its map; those without notes are missing.
+    """Remote partition → its map. Partitions without notes are missing.
 
-    :param settings: of librdkafka, for the target.
+    :param settings: librdkafka's settings for the target.
     :param flow: `SOURCE->TARGET`.
-    :param partitions: (remote topic, partition)
+    :param partitions: (remote topic, partition) of each partition to translate.
     :raises MirrorClientError: the notes cannot be read.
     """
     wanted = frozenset(partitions)
@@ -55,17 +58,17 @@ def exact_maps(
     for key, its in _present(notes, topic_ids(settings, {topic for topic, _ in wanted}, timeout_s)).items():
         assert its.progress is not None
         try:
-            found[key] = ExactMap(its.runs, its.progress.base)
+            found[key] = ExactMap(its.runs, its.progress.base, its.progress.topics.source)
         except CopyDamagedError as error:
             raise MirrorClientError(f"{key[0]}-{key[1]}: {error}") from error
     return found
 
 
 def _present(notes: Mapping[CopyId, Notes], ids: Mapping[str, str]) -> dict[tuple[str, int], Notes]:
-    """The notes of the present copies. The copy log keeps those of earlier ones, too: of a remote topic that was
-    deleted, which has another id, and of a topic of the source that was made again, whose copy ends lower.
+    """Choose the notes of the current copies. The copy log also has notes of earlier copies: those of a deleted remote
+    topic have another topic id; those of a source topic that was deleted and created again end lower.
 
-    :param ids: remote topic → its id; "": the brokers have none.
+    :param ids: remote topic → its id; "": the brokers have no topic ids.
     """
     present: dict[tuple[str, int], Notes] = {}
     for id_, its in notes.items():

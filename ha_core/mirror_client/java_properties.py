@@ -1,4 +1,4 @@
-"""A Java client's properties file, as Kafka's tools take it by `--command-config`, for `MirrorClient`."""
+"""Reads a Java client's properties file for `MirrorClient`, like the `--command-config` of Kafka's tools."""
 
 import os
 from collections.abc import Mapping
@@ -13,8 +13,8 @@ from ha_core.flows.remarks import Remark
 
 class JavaProperties(NamedTuple):
     """
-    :ivar settings: the first argument of `MirrorClient`.
-    :ivar remarks: keys without effect.
+    :ivar settings: first argument for `MirrorClient`.
+    :ivar remarks: remarks about keys without effect.
     """
 
     settings: LibrdkafkaSettings
@@ -24,10 +24,10 @@ class JavaProperties(NamedTuple):
 def java_properties(
     file: Path, bootstrap: str | None = None, environment: Mapping[str, str] = os.environ
 ) -> JavaProperties:
-    """Reads the file, its references to other ones, and its key stores.
+    """Read the file, the files that it refers to, and its key stores.
 
-    :param bootstrap: in place of `bootstrap.servers`; None: the file has it.
-    :raises FlowError: the file cannot be read, or has keys that cannot be used; all of these are named.
+    :param bootstrap: replaces `bootstrap.servers`; None: the file's value applies.
+    :raises FlowError: the file cannot be read, or has keys that cannot be used; the text names all of these keys.
     """
     found = {key: one.value for key, one in resolve(read(file), str(file), environment).items()}
     if bootstrap is not None:

@@ -1,9 +1,9 @@
-"""Errors of librdkafka's consumers that read by assignment."""
+"""Errors of librdkafka's consumers that read assigned partitions."""
 
 from confluent_kafka.cimpl import KafkaError
 
 
 def stops_reading(error: KafkaError) -> bool:
-    """False for errors of the consumer's group, which librdkafka looks for all the same: readers by assignment need no
-    right on any group."""
+    """Whether the error ends the read. A missing right on the consumer's group does not: a consumer with assigned
+    partitions needs none, though librdkafka looks for the group's coordinator anyway."""
     return bool(error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED)

@@ -1,4 +1,4 @@
-"""Ids of topics; librdkafka does the I/O."""
+"""Reads topic ids, by librdkafka."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -12,7 +12,7 @@ _HALF = (1 << 64) - 1
 
 
 def topic_ids(settings: Mapping[str, Any], topics: Collection[str], timeout_s: float) -> dict[str, str]:
-    """Topic → its id in hexadecimal; "": the brokers have none. Topics that do not exist are missing.
+    """Topic → its id in hexadecimal; "": the brokers have no topic ids. Topics that do not exist are missing.
 
     :raises MirrorClientError: the cluster does not answer.
     """

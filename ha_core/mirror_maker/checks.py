@@ -1,4 +1,4 @@
-"""Checks of flows against their live clusters, before anything starts."""
+"""Checks flows against their live clusters, before anything starts."""
 
 import re
 import time
@@ -22,15 +22,17 @@ from ha_core.plan.facts.clusters import ListedTopic
 
 _AT_ONCE = 8
 _BEATS = 3
-"""Intervals after which a flow that wrote no heartbeat is taken for stopped."""
+"""Number of intervals without a heartbeat after which a flow counts as stopped."""
 _MAX_WAIT_S = 10.0
 _LOOK_S = 0.5
 _NAME = re.compile(r"[\w.-]+", re.ASCII)
-"""Parts of `topics` that name one topic."""
+"""Matches parts of `topics` that name a single topic."""
 
 
 class LiveCluster(NamedTuple):
-    """:ivar error: why it could not be asked; "": it answers."""
+    """:ivar error: why the cluster could not be asked; "": it answers.
+    :ivar away: whether the cluster is unreachable.
+    """
 
     alias: str
     cluster_id: str = ""
@@ -46,11 +48,12 @@ def check_live(
     ours: Collection[str] = (),
     shared: bool = False,
 ) -> Iterator[Remark]:
-    """Errors and remarks about these flows. A cluster that is away is a remark: its flows start when it is back.
+    """Yields errors and remarks about these flows. An unreachable cluster is only a remark: its flows start once it is
+    back.
 
-    :param ours: names of flows that workers of this ZooKeeper run: heartbeats of these are expected.
-    :param shared: whether workers know each other by ZooKeeper: one of them that has lost it may still write
-        heartbeats, so those of strangers are a remark.
+    :param ours: names of flows that workers of this ZooKeeper run. Their heartbeats are expected.
+    :param shared: whether workers know each other by ZooKeeper. Then unexpected heartbeats are only a remark, because
+        a worker that has lost ZooKeeper may still write them.
     """
     aliases = sorted({alias for flow in flows for alias in (flow.source, flow.target)})
     with ThreadPoolExecutor(_AT_ONCE) as pool:
@@ -65,12 +68,25 @@ def check_live(
         yield Remark(0, _text_of_diamond(diamond))
     reachable = [flow for flow in flows if not (live[flow.source].error or live[flow.target].error)]
     for flow in reachable:
-        yield from _of_internal_topics(clusters, flow)
-        yield from _unseen(flow, live[flow.source].topics)
+        yield from _internal_topic_errors(clusters, flow)
+        yield from _unknown_topics(flow, live[flow.source].topics)
     yield from missing_rights(clusters, reachable, {alias: one.topics for alias, one in live.items()})
-    strange = [flow for flow in reachable if flow.name not in ours and HEARTBEATS in live[flow.target].topics]
-    for remark in running_elsewhere(clusters, strange):
+    others = [flow for flow in reachable if flow.name not in ours and HEARTBEATS in live[flow.target].topics]
+    for remark in running_elsewhere(clusters, others):
         yield remark._replace(error=remark.error and not shared)
+
+
+def chosen_flows(found: Configuration, targets: Collection[str]) -> list[FlowConfig]:
+    """The flows into these clusters; empty: all.
+
+    :raises FlowError: the configuration does not have one of them.
+    """
+    aliases = [cluster.alias for cluster in found.clusters]
+    if unknown := [alias for alias in targets if alias not in aliases]:
+        raise FlowError(
+            f"--clusters {unknown[0]} is none of the clusters of {found.name}: {', '.join(aliases) or 'it has none'}"
+        )
+    return [flow for flow in found.flows if not targets or flow.target in targets]
 
 
 def flows_of_workers(workers: Iterable[FlowWorker]) -> set[str]:
@@ -78,7 +94,8 @@ def flows_of_workers(workers: Iterable[FlowWorker]) -> set[str]:
     return {key.partition("@")[0].removesuffix(" heartbeats") for worker in workers for key in worker.flows}
 
 
-def _of_internal_topics(clusters: FlowClusters, flow: FlowConfig) -> Iterator[Remark]:
+def _internal_topic_errors(clusters: FlowClusters, flow: FlowConfig) -> Iterator[Remark]:
+    """Errors about internal topics that exist in a form with which the flow cannot run."""
     try:
         with clusters.admin(flow.source) as source, clusters.admin(flow.target) as target:
             yield from (Remark(0, text, error=True) for text in objections(flow, source, target))
@@ -86,20 +103,21 @@ def _of_internal_topics(clusters: FlowClusters, flow: FlowConfig) -> Iterator[Re
         yield Remark(0, f"{flow.name}: its internal topics cannot be checked: {error}")
 
 
-def _unseen(flow: FlowConfig, topics: Iterable[str]) -> Iterator[Remark]:
-    """Names in `topics` that the source does not show: a name is misspelt, or the account may not see it."""
+def _unknown_topics(flow: FlowConfig, topics: Iterable[str]) -> Iterator[Remark]:
+    """Remarks about names in `topics` that the source does not list: misspelt, or hidden from this account."""
     known = list(topics)
     for text in flow.topics.include.texts:
         if _NAME.fullmatch(text) and not any(map(re.compile(text).fullmatch, known)):
             yield Remark(
                 0,
                 f"{flow.name}: topics names {text}, which {flow.source} does not have, or does not show to this "
-                "account: for that it needs the right Describe",
+                "account: check the name, or give the account the right Describe",
             )
 
 
 def running_elsewhere(clusters: FlowClusters, flows: Iterable[FlowConfig]) -> Iterator[Remark]:
-    """Flows that another process runs now, MirrorMaker 2 or a worker of another ZooKeeper: it writes heartbeats."""
+    """Yields an error for each flow that another process runs now, MirrorMaker 2 or a worker that this ZooKeeper does
+    not know: that process writes the flow's heartbeats."""
     by_target: dict[str, dict[tuple[str, str], FlowConfig]] = {}
     for flow in flows:
         if flow.heartbeats_s is not None:
@@ -110,7 +128,7 @@ def running_elsewhere(clusters: FlowClusters, flows: Iterable[FlowConfig]) -> It
             with MirrorClient(clusters.librdkafka(target), policy) as client:
                 yield from _beating(client, its)
         except MirrorClientError as error:
-            yield Remark(0, f"{target}: whether another process runs its flows is not known: {error}")
+            yield Remark(0, f"{target}: it is unknown whether another process runs flows into it: {error}")
 
 
 def _beating(client: MirrorClient, flows: Mapping[tuple[str, str], FlowConfig]) -> Iterator[Remark]:
@@ -129,14 +147,14 @@ def _beating(client: MirrorClient, flows: Mapping[tuple[str, str], FlowConfig]) 
     for source, target in sorted(beating):
         yield Remark(
             0,
-            f"{source}->{target} is run by another process, which writes heartbeats to {target} now: stop it first, or "
-            "give both workers --zookeeper, so that they share the flow",
+            f"another process runs {source}->{target}, since it writes heartbeats to {target}: stop it first, or give "
+            "both workers --zookeeper, so that they share the flow",
             error=True,
         )
 
 
 def _newest(heartbeats: Iterable[Heartbeat]) -> dict[tuple[str, str], int]:
-    """(source, target) → time of its last heartbeat, in milliseconds."""
+    """(source, target) → time of the flow's last heartbeat, in milliseconds since the epoch."""
     return {(one.source_alias, one.target_alias): one.timestamp_ms for one in heartbeats}
 
 
@@ -155,7 +173,7 @@ def _answers(live: Iterable[LiveCluster]) -> Iterator[Remark]:
         if one.error:
             yield Remark(0, one.error, error=not one.away)
         elif one.cluster_id and (other := by_id.setdefault(one.cluster_id, one.alias)) != one.alias:
-            text = f"{other} and {one.alias} are one cluster, its id is {one.cluster_id}"
+            text = f"{other} and {one.alias} are the same cluster, with the id {one.cluster_id}"
             yield Remark(0, f"{text}: correct their bootstrap.servers", error=True)
 
 
@@ -170,15 +188,15 @@ def _text_of_conflict(conflict: NameConflict) -> str:
 def _text_of_diamond(diamond: Diamond) -> str:
     names = " and ".join(diamond.names)
     return (
-        f"records of {diamond.original} of {diamond.origin} come to {diamond.cluster} by several ways, as {names}: a "
-        "consumer of all of them reads each record more than once"
+        f"records of {diamond.original} of {diamond.origin} reach {diamond.cluster} on several paths, as {names}: a "
+        "consumer of all these topics reads each record more than once"
     )
 
 
 def require(remarks: Iterable[Remark], name: str) -> list[Remark]:
-    """The remarks that are no errors.
+    """The remarks that are not errors.
 
-    :raises FlowError: there are errors; names all of them.
+    :raises FlowError: there are errors; the text lists all of them.
     """
     found = list(dict.fromkeys(remarks))
     if errors := [remark.text for remark in found if remark.error]:

@@ -1,7 +1,7 @@
-"""Topics of the target that only this flow writes: it claims them, and gateways keep clients from writing there.
+"""Claims the topics that only this flow writes in the target: gateways keep clients from writing to them.
 
-A topic that the flow creates is claimed before. One that exists is claimed when this worker copies into it: until then
-it may be a topic of local producers, whom a claim would cut off.
+A topic that the flow creates is claimed before its creation. An existing topic is claimed once this worker copies into
+it: until then it may be a topic of local producers, which a claim would cut off.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,12 +15,12 @@ from ha_core.model import FlowId
 from ha_core.store.remote_topics import FlowTopics
 
 RENEWED_S = 60.0
-"""Pause after which all claims of a worker are written again, in case the state was restored from a backup."""
+"""Seconds after which a worker writes all its claims again, in case the state was restored from a backup."""
 
 
 @dataclass
 class RemoteTopicClaims:
-    """:ivar write: stores them for gateways; a worker without ZooKeeper stores nothing."""
+    """:ivar write: stores claims for gateways; without ZooKeeper it stores nothing."""
 
     flow: FlowConfig
     id: FlowId
@@ -30,22 +30,22 @@ class RemoteTopicClaims:
     _written_at: float = 0.0
 
     def claim(self, topics: Mapping[str, str]) -> None:
-        """Returns when the topics are claimed.
+        """Claim topics; returns once they are claimed.
 
-        :param topics: remote topic → topic of the source, "" for a topic of the flow's own.
-        :raises StoreError: ZooKeeper cannot be asked: the topics must not be created yet.
+        :param topics: remote topic → topic of the source; "": an internal topic of the flow.
+        :raises StoreError: ZooKeeper cannot be asked, so the topics must not be created yet.
         """
-        # A cluster that tells no id is no cluster that gateways could recognise.
+        # Gateways recognise clusters by their ids, so a claim in a cluster without an id is of no use.
         if self.id.target_id and not topics.keys() <= self._claimed.keys():
             self._write({**self._claimed, **topics})
 
     def claim_internal(self) -> None:
-        """Claims the flow's internal topics. Other flows write heartbeats too."""
+        """Claim the flow's internal topics except heartbeats, which other flows write, too."""
         own = [topic.name for topic in internal_topics(self.flow) if not topic.in_source and topic.name != HEARTBEATS]
         self.claim(dict.fromkeys([*own, COPIES_LOG], ""))
 
     def claim_copied(self, topics: Mapping[str, str]) -> None:
-        """Claims the topics into which this worker copies now, and now and then all anew.
+        """Claim the topics into which this worker copies now. After `RENEWED_S`, write all claims again.
 
         :raises StoreError: ZooKeeper cannot be asked.
         """

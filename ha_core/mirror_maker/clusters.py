@@ -1,11 +1,12 @@
-"""The way to the clusters of a flows' file: Java clients' keys for the admin's raw requests and for librdkafka."""
+"""Connects to the clusters of a flows' file, by Java clients' keys, for the admin's raw requests and for librdkafka."""
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 from ha_core.client_properties.connecting import connections
+from ha_core.client_properties.key_stores import store_digests
 from ha_core.client_properties.librdkafka import LibrdkafkaSettings
-from ha_core.flows.configuration import ClusterConfig
+from ha_core.flows.configuration import ClusterConfig, Settings
 from ha_core.flows.remarks import Remark
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import DEFAULT_TIMEOUT_S
@@ -14,8 +15,8 @@ from ha_core.kafka.connection import CLIENT_ID
 
 class FlowCluster(NamedTuple):
     """
-    :ivar name: its alias.
-    :ivar security: the file that has its keys.
+    :ivar name: the cluster's alias.
+    :ivar security: the file that has the cluster's keys.
     """
 
     name: str
@@ -24,32 +25,49 @@ class FlowCluster(NamedTuple):
 
 
 class FlowClusters:
-    """Connections to clusters by their aliases. Holds no connection, and no file on disk; need not be closed.
+    """Makes connections to clusters by their aliases. Holds no open connection and no file, so it need not be closed.
 
-    Key stores are read once, here. Secrets are in no text of it.
+    Key stores are read once, here; `renewed` finds those that were replaced. Secrets are in no text of it.
     """
 
     remarks: tuple[Remark, ...]
     """Keys without effect, and security keys of single clients (`consumer.ssl.…`) that differ from the plain ones."""
 
     def __init__(self, clusters: Iterable[ClusterConfig], name: str = "mm2.properties") -> None:
-        """Connects nowhere.
+        """Read the keys and key stores of all clusters. Nothing connects.
 
-        :param name: of the file, for errors.
-        :raises ConfigurationError: all keys of all clusters that cannot be used, each with its way out.
+        :param name: the file's name, for errors.
+        :raises ConfigurationError: lists all keys of all clusters that cannot be used, each with its way out.
         """
-        self._name = name
-        self._connections, self.remarks = connections({each.alias: each.client for each in clusters}, name)
+        self._name, self._configs = name, tuple(clusters)
+        self._digests = store_digests(self._properties())  # before the stores are read: none is replaced unseen
+        self._connections, self.remarks = connections(self._properties(), name)
 
     @property
     def aliases(self) -> tuple[str, ...]:
         return tuple(self._connections)
 
-    def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
-        """A new admin, which the caller closes. Its errors name the alias as it is.
+    def renewed(self) -> Self | None:
+        """These clusters, with the key stores as their files are now; None: the files are as they were.
 
-        :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's own default.
-        :raises KeyError: no such alias.
+        :raises ConfigurationError: one cannot be used, or not yet.
+        """
+        if store_digests(self._properties()) == self._digests:
+            return None
+        return type(self)(self._configs, self._name)
+
+    def differs(self, other: Self, alias: str) -> bool:
+        """Whether the cluster is reached in another way there."""
+        return self._connections.get(alias) != other._connections.get(alias)
+
+    def _properties(self) -> dict[str, Settings]:
+        return {each.alias: each.client for each in self._configs}
+
+    def admin(self, alias: str, timeout_s: float | None = None) -> Admin:
+        """A new admin, which the caller closes. Its errors name the cluster by its alias.
+
+        :param timeout_s: limit of each request; None: `request.timeout.ms`, else the admin's default.
+        :raises KeyError: there is no such alias.
         """
         connection = self._connections[alias]
         if timeout_s is None:
@@ -59,9 +77,10 @@ class FlowClusters:
         return Admin(cluster, connection.profile, timeout_s, connection.client_id or CLIENT_ID)
 
     def librdkafka(self, alias: str) -> LibrdkafkaSettings:
-        """Settings for producers and consumers of confluent-kafka, a new dict at each call. Its repr hides secrets.
+        """Settings for producers and consumers of confluent-kafka; each call makes a new dict. Its repr hides secrets.
 
-        Values are texts and numbers, and for OAUTHBEARER a callback that reads the token's file.
-        :raises KeyError: no such alias.
+        Values are strings and numbers, and for OAUTHBEARER a callback that reads the token's file.
+
+        :raises KeyError: there is no such alias.
         """
         return self._connections[alias].librdkafka()

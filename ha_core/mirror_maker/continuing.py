@@ -1,11 +1,12 @@
-"""Goes on with remote topics that hold records which no copier of the present pair of topics wrote.
+"""Continues copies whose remote topic already holds records of an earlier writer.
 
-Two writers can have come before, and each way begins the copy's notes at the end of the remote topic:
+Two kinds of earlier writer are known. In both cases the notes of the new copy begin at the end of the remote topic:
 
-- a copier of this flow, of a source topic that was deleted and made again: the new one is copied from its start;
+- an earlier copier of this flow, if the source topic was deleted and created again: the new topic is copied from its
+  start;
 - MirrorMaker 2 (`handover`).
 
-Records of any other writer stop the copy: an operator decides.
+Records of any other writer stop the copy, and an operator decides.
 """
 
 import logging
@@ -16,9 +17,11 @@ from typing import Any
 from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import link_prefix
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.takeover import CopyPartition, Fenced
 from ha_core.mirror.notes import CopyId, Notes
-from ha_core.mirror.progress import Progress
+from ha_core.mirror.progress import CopyDamagedError, Progress
+from ha_core.mirror.recovery import above_progress
 from ha_core.mirror_maker.copier import noted_in_log
 from ha_core.mirror_maker.handover import (
     begin_copies,
@@ -35,9 +38,9 @@ Read = Callable[[Callable[[CopyId], bool]], dict[CopyId, Notes]]
 
 @dataclass
 class Handover:
-    """From a real MirrorMaker 2.
+    """Continues copies that a real MirrorMaker 2 made.
 
-    :ivar settings: of librdkafka, for the target.
+    :ivar settings: librdkafka's settings for the target.
     """
 
     flow: str
@@ -47,9 +50,10 @@ class Handover:
     settings: Mapping[str, Any]
 
     def begin(self, stopped: Collection[CopyPartition]) -> list[CopyPartition]:
-        """Begin those of these copies that MirrorMaker 2 made where it stopped; returns them.
+        """Begin each copy that MirrorMaker 2 made at the offset where MirrorMaker 2 stopped.
 
-        :raises HandoverError: MirrorMaker 2 runs, or where it stopped cannot be told.
+        :returns: copies that were begun.
+        :raises HandoverError: MirrorMaker 2 runs, or the offset is unknown for all of its copies.
         """
         state = ConnectState.dedicated(self.source_alias)
         offsets = read_source_offsets(self.settings, state)
@@ -59,18 +63,19 @@ class Handover:
         require_stopped(self.target, state)
         judged = judged_copies(self.source, self.target, theirs, offsets)
         for one in judged.handed:
-            how = "" if one.exact else ", and may double records"
+            how = "" if one.exact else ", and may duplicate records"
             why = f" ({one.reason})" if one.reason else ""
             log.info("%s: %s-%d goes on after MirrorMaker 2%s%s", self.flow, *one.copy.key, how, why)
         begin_copies(self.source, self.target, state, judged.handed)
-        if judged.refused and not judged.handed:  # copies that can go on do not wait for others
+        if judged.refused and not judged.handed:  # copies that can continue do not wait for others
             raise refused(judged.refused)
         return [one.copy for one in judged.handed]
 
 
 @dataclass
 class EarlierGenerations:
-    """
+    """Continues copies that earlier copiers of this flow made.
+
     :ivar read: reads the notes of chosen copies.
     """
 
@@ -80,25 +85,40 @@ class EarlierGenerations:
     read: Read
 
     def begin(self, stopped: Collection[CopyPartition]) -> list[CopyPartition]:
-        """Begin those of these copies whose records an earlier copier of this flow wrote; returns them.
+        """Begin each copy whose records an earlier copier of this flow wrote.
 
         The earlier copier is fenced first: it has another transactional id, so the fence of the present one would not
         keep it from the topic. May be killed and run again: a copy that has notes is left alone.
+
+        A copy that another program went on with since, as MirrorMaker 2, is left out: it may have copied some of the
+        present topic already.
         """
         by_key = {copy.key: copy for copy in stopped}
         prefix = link_prefix(self.flow)
         notes = self.read(lambda id_: id_.link.startswith(prefix) and (id_.topic, id_.partition) in by_key)
         targets = self.target.leaderships(list(by_key))
-        earlier: dict[Partition, tuple[int, CopyId]] = {}
+        earlier: dict[Partition, tuple[Progress, CopyId]] = {}
         for id_, its in notes.items():
             key = id_.topic, id_.partition
             if its.progress is None or id_ == by_key[key].id or key not in targets:
                 continue
             if its.progress.topics.target == targets[key].topic_id:
-                earlier[key] = max(earlier.get(key, (-1, id_)), (its.progress.target, id_))
-        for key, (_, id_) in sorted(earlier.items()):  # it has fenced those before it
-            self.target.fence(noted_in_log(id_, by_key[key].source_topic))
-        return self._begin([by_key[key] for key in sorted(earlier)])
+                last = earlier.get(key)
+                if last is None or last[0].target < its.progress.target:
+                    earlier[key] = its.progress, id_
+        ends = self.target.ends(list(earlier))
+        begun = [key for key, (progress, _) in sorted(earlier.items()) if self._is_last(key, progress, ends[key])]
+        for key in begun:  # it has fenced those before it
+            self.target.fence(noted_in_log(earlier[key][1], by_key[key].source_topic))
+        return self._begin([by_key[key] for key in begun])
+
+    def _is_last(self, key: Partition, progress: Progress, ends: LogEnds) -> bool:
+        """Whether no other program has written to the remote topic since."""
+        tail = (piece.batch for piece in self.target.log(key, min(progress.target, ends.log_end), ends.log_end))
+        try:
+            return above_progress(tail, progress).foreign is None
+        except CopyDamagedError:
+            return False
 
     def _begin(self, copies: Iterable[CopyPartition]) -> list[CopyPartition]:
         begun = list(copies)
@@ -109,5 +129,5 @@ class EarlierGenerations:
             return [Progress(fenced.writer, start, fenced.end, base=fenced.end, source_base=start)]
 
         for id_ in self.target.seed(begun, first):
-            log.info("%s: %s-%d goes on with a topic that was made again", self.flow, id_.topic, id_.partition)
+            log.info("%s: %s-%d continues with a topic that was created again", self.flow, id_.topic, id_.partition)
         return begun

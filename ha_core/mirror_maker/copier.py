@@ -1,28 +1,27 @@
-"""The copies of a flow that this worker makes: a copy loop in a thread, and the partitions that it is given."""
+"""Copies this worker's partitions of a flow: a copy loop in a thread, and the partitions that it is given."""
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from ha_core.flows.remote_plan import WantedCopy
 from ha_core.flows.sharing import share_of
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyCoverage, Copying, CopyStatus, CopyTotals
+from ha_core.kafka.copying import ELSEWHERE, TAKEN_OVER, CopyCoverage, Copying, CopyStatus, CopyTotals, StoppedCopy
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId, log_partition
 from ha_core.mirror_client.copy_notes import COPIES_LOG
-from ha_core.model import Run
 from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 
 log = logging.getLogger(__name__)
 COPIES_LOG_PARTITIONS = 16
 _RETAKE_S = 15.0
-"""Time after which a partition is taken back that another worker took over, if it is still this worker's. By then the
-other one has seen the change; if both fenced at once, they would do so endlessly."""
+"""Seconds after which this worker takes back a partition that another worker took over, if it still owns the share. By
+then the other worker has seen the change of owner. If both fenced at once, they would go on fencing each other."""
 _STOP_S = 30.0
 
 
@@ -31,13 +30,13 @@ class Copier:
     """
     :ivar isolation: the records to copy.
     :ivar retakes: whether to take partitions back that another worker took over, if they are this worker's again.
-    :ivar still_ours: whether a share of the flow still belongs to this worker, read afresh.
+    :ivar shares_now: the shares of the flow that belong to this worker, read afresh.
     """
 
     name: str
     source: Admin
     target: Admin
-    still_ours: Callable[[int], bool]
+    shares_now: Callable[[], frozenset[int]]
     retakes: bool
     isolation: Isolation = Isolation.COMMITTED
     clock: Callable[[], float] = time.monotonic
@@ -45,10 +44,12 @@ class Copier:
     by_source: Mapping[Partition, CopyPartition] = field(default_factory=dict)
     work: CopyTotals = field(default_factory=CopyTotals)
     fault: str = ""
-    """Why the copy loop has ended by itself; "": it runs."""
+    """The error that ended the copy loop; "": it runs."""
 
     def __post_init__(self) -> None:
         self._lost_at: dict[CopyId, float] = {}
+        self._topics: tuple[object, object, dict[str, str]] = None, None, {}
+        self._followed: tuple[tuple[WantedCopy, ...], frozenset[int]] | None = None
         self._copying = Copying(
             self.source,
             self.target,
@@ -63,10 +64,19 @@ class Copier:
     def follow(
         self, wanted: Iterable[WantedCopy], shares: frozenset[int], starts: Mapping[Partition, int] | None = None
     ) -> None:
-        """Copy these partitions of these shares, and no others.
+        """Copy exactly those partitions of these topics that are in these shares.
 
         :param starts: as in `Copying`.
         """
+        chosen = tuple(wanted), shares
+        if chosen != self._followed:
+            self._followed = chosen
+            self._change(*chosen, starts)
+        self._retake()
+
+    def _change(
+        self, wanted: Iterable[WantedCopy], shares: frozenset[int], starts: Mapping[Partition, int] | None
+    ) -> None:
         copies = {
             copy.id: copy
             for topic in wanted
@@ -80,7 +90,6 @@ class Copier:
         new = [copy for id_, copy in copies.items() if id_ not in before]
         if new:
             self._copying.add(new, starts)
-        self._retake()
 
     def again(self, copies: Iterable[CopyPartition]) -> None:
         """Try stopped copies again."""
@@ -89,29 +98,37 @@ class Copier:
     def statuses(self) -> dict[CopyId, CopyStatus]:
         return self._copying.statuses()
 
+    def standing(self) -> dict[CopyId, CopyStatus]:
+        """Statuses of partitions that are not being copied."""
+        return self._copying.standing()
+
+    def damaged(self) -> dict[CopyId, StoppedCopy]:
+        """Copies that were stopped because of their records, see `StoppedCopy`."""
+        return {id_: state for id_, state in self._copying.stopped().items() if state.foreign or state.damaged}
+
     def measures(self) -> dict[CopyId, CopyMeasures]:
         return self._copying.measures()
 
-    def newest_runs(self) -> dict[CopyId, tuple[Run, ...]]:
-        """Newest runs of each copy that is being copied; empty: nothing is copied yet."""
-        return {id_: known.runs for id_, known in self._copying.known.items()}
-
     def coverage(self) -> Mapping[CopyId, CopyCoverage]:
-        """How far each copy is that is being copied."""
+        """How far each copy is that is being copied, with its newest runs; empty: nothing is copied yet."""
         return self._copying.known
 
     def topics(self) -> dict[str, str]:
         """Remote topic → topic of the source, of the copies that are being made now."""
-        return {id_.topic: self.copies[id_].source_key[0] for id_ in self._copying.known if id_ in self.copies}
+        known, copies = self._copying.known, self.copies
+        if known is not self._topics[0] or copies is not self._topics[1]:
+            found = {id_.topic: copies[id_].source_key[0] for id_ in known if id_ in copies}
+            self._topics = known, copies, found
+        return self._topics[2]
 
     def taken_by_strangers(self) -> list[CopyId]:
-        """Copies that another process took over, although no other worker is known of."""
+        """Copies that another process took over, although this worker knows no other worker."""
         if self.retakes:
             return []
-        return [id_ for id_, status in self.statuses().items() if status.reason == TAKEN_OVER]
+        return [id_ for id_, state in self._copying.stopped().items() if state.reason == TAKEN_OVER]
 
     def reached(self) -> dict[Partition, int]:
-        """Partition of the source → source offset below which its copy is complete. After `stop` it is exact."""
+        """Partition of the source → source offset below which its copy is complete. It is exact after `stop`."""
         return {
             copy.source_key: reached.source
             for id_, copy in self.copies.items()
@@ -129,15 +146,15 @@ class Copier:
             log.exception("%s: the copy loop has ended", self.name)
             self.fault = f"{type(error).__name__}: {error}"
 
-    def _still_ours(self, id_: CopyId) -> bool:
-        copy = self.copies.get(id_)
-        return copy is not None and self.still_ours(share_of(*copy.source_key))
+    def _still_ours(self, copies: Collection[CopyId]) -> set[CopyId]:
+        shares, known = self.shares_now(), self.copies
+        return {id_ for id_ in copies if id_ in known and share_of(*known[id_].source_key) in shares}
 
     def _retake(self) -> None:
         if not self.retakes:
             return
         now = self.clock()
-        lost = {id_ for id_, status in self.statuses().items() if status.reason in {TAKEN_OVER, ELSEWHERE}}
+        lost = [id_ for id_, state in self._copying.stopped().items() if state.reason in {TAKEN_OVER, ELSEWHERE}]
         self._lost_at = {id_: self._lost_at.get(id_, now) for id_ in lost}
         due = [id_ for id_, since in self._lost_at.items() if now - since >= _RETAKE_S and id_ in self.copies]
         for id_ in due:
@@ -150,5 +167,5 @@ def copy_partition(topic: WantedCopy, partition: int) -> CopyPartition:
 
 
 def noted_in_log(id_: CopyId, source_topic: str) -> CopyPartition:
-    """The copy with its partition of the flows' copy log."""
+    """The copy, with its partition of the flows' copy log."""
     return CopyPartition(id_, (COPIES_LOG, log_partition(id_, COPIES_LOG_PARTITIONS)), source_topic)

@@ -1,4 +1,4 @@
-"""The configuration that is declared in ZooKeeper, followed while it changes (`ha_core.model.flow_declaration`)."""
+"""Follows a configuration that is declared in ZooKeeper (`ha_core.model.flow_declaration`)."""
 
 from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
@@ -10,12 +10,12 @@ from ha_core.store.store import Store
 
 
 def declared_in(name: str) -> str:
-    """Name of the declaration for errors, in place of a file's."""
+    """The declaration's name in errors, in place of a file's name."""
     return f"declaration {name}"
 
 
 class DeclaredFlows:
-    """Reads the declaration, and files and variables of this host that it refers to, anew at each call."""
+    """Each `read` reads the declaration, and the files and variables of this host to which it refers."""
 
     def __init__(self, store: Store, name: str) -> None:
         self._store, self._name = store, name
@@ -24,9 +24,10 @@ class DeclaredFlows:
         self._seen = False
 
     def read(self) -> Configuration:
-        """The configuration as it is now, one object until something changes. Without flows if it was withdrawn.
+        """The current configuration: the same object until something changes; one without flows after a withdrawal.
 
-        :raises FlowError: there never was one while this object lives, it cannot be used, or ZooKeeper is away.
+        :raises FlowError: this object has never seen a declaration, the declaration cannot be used, or ZooKeeper does
+            not answer.
         """
         try:
             found = self._store.read(FlowDeclaration, self._name)
@@ -35,8 +36,8 @@ class DeclaredFlows:
         if found is None:
             if not self._seen:
                 raise FlowError(
-                    f"There is no {declared_in(self._name)}. `switchyard flows declared` lists all; "
-                    f"`switchyard flows declare {self._name} FILE` makes it."
+                    f"There is no {declared_in(self._name)}. `switchyard flows declared` lists all declarations; "
+                    f"`switchyard flows declare {self._name} FILE` creates this one."
                 )
             if self._withdrawn is None:
                 self._withdrawn = Configuration(declared_in(self._name), (), (), (), ())

@@ -1,4 +1,4 @@
-"""Work of a flow that is repeated: each duty has a thread of its own, so that none waits for another."""
+"""Runs the repeated tasks of a flow: each duty has its own thread, so that none waits for another."""
 
 import logging
 import threading
@@ -19,10 +19,10 @@ EXPECTED = (KafkaAdminError, StoreError, FlowError, MirrorClientError)
 @dataclass
 class Duty:
     """
-    :ivar every_s: pause between rounds; after a failure it is longer, at most half a minute.
-    :ivar round: does the work once; raises an error of `EXPECTED` for a reason outside of this process.
-    :ivar done_s: time of the last round that succeeded, by the monotonic clock; None: none has yet.
-    :ivar trouble: why the last round failed; "": it did not.
+    :ivar every_s: pause between rounds, in seconds. After failures it is 1 s, then doubles up to 30 s.
+    :ivar round: does one round; raises an error of `EXPECTED` if the reason is outside this process.
+    :ivar done_s: monotonic time at which a round last succeeded; None: no round has succeeded yet.
+    :ivar trouble: why the last round failed; "": it succeeded.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Duty:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns at once; `join` waits for the round under way."""
+        """Ask the thread to end, and return at once; `join` waits for the current round."""
         self._ending.set()
 
     def join(self) -> None:
@@ -64,7 +64,7 @@ class Duty:
             self._ending.wait(pause_s)
 
     def _once(self, flow: str) -> str:
-        """The reason of a failure; "": it succeeded."""
+        """Run one round. Returns why it failed; "": it succeeded."""
         try:
             self.round()
         except EXPECTED as error:

@@ -1,4 +1,4 @@
-"""Latency over all hops to a flow's target, from the timestamps of heartbeats that came there."""
+"""Measures the latency over all hops to a flow's target, by the timestamps of heartbeats that arrive there."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -12,8 +12,8 @@ from ha_core.mirror_client import MirrorClient
 @dataclass
 class EndToEnd:
     """
-    :ivar age_ms: aliases on the way, source first → age of the newest heartbeat that came that way, in milliseconds. A
-        heartbeat is written each second by default, so that much of it is no latency.
+    :ivar age_ms: aliases on the path, source first → age of the newest heartbeat on that path, in milliseconds.
+        Heartbeats are written each second by default, so up to a second of the age is not latency.
     """
 
     flow: FlowConfig

@@ -1,7 +1,8 @@
-"""The logs of a source as a flow saw them first, for flows that begin "from now on" (`auto.offset.reset=latest`).
+"""Takes and stores a flow's first look at its source, for flows with `auto.offset.reset=latest`.
 
-They are written down in a compacted topic of the target before anything is copied. So a worker that is killed at any
-moment begins each partition where the first worker of the flow meant to begin it (`ha_core.flows.starts`).
+The log starts and ends of all partitions are written to a compacted topic of the target before anything is copied. So,
+whenever workers are killed, each partition begins where the flow's first worker meant it to begin
+(`ha_core.flows.starts`).
 """
 
 import json
@@ -47,13 +48,14 @@ def first_look(
     producer: InternalProducer,
     leads: Callable[[], bool],
 ) -> FirstLook:
-    """The flow's first look, which is now if there was none.
+    """Read the flow's first look; if there is none yet, take it now and store it.
 
-    :param key: of the flow, with the ids of both clusters.
+    :param key: the flow's key, with the ids of both clusters.
     :param clusters: source and target.
-    :param settings: of librdkafka, for the target; likewise `producer`.
-    :param leads: whether this worker may look for all.
-    :raises NotReadyError: another worker has to look first.
+    :param settings: librdkafka's settings for the target.
+    :param producer: writes to the target.
+    :param leads: whether this worker may take the first look for all workers.
+    :raises NotReadyError: another worker has to take it.
     """
     source, target = clusters
     if not target.topics([TOPIC], offsets=False):
@@ -87,7 +89,7 @@ def _encoded(looked: FirstLook) -> bytes:
 
 
 def _decoded(value: bytes) -> FirstLook:
-    """:raises MirrorClientError: it is no first look."""
+    """:raises MirrorClientError: the value is not a first look."""
     try:
         topics = json.loads(zlib.decompress(value))
         return {
@@ -100,10 +102,11 @@ def _decoded(value: bytes) -> FirstLook:
 
 
 def _read(settings: Mapping[str, Any], key: bytes) -> FirstLook | None:
-    """None: the flow has not looked yet.
+    """The flow's stored first look; None: the flow has none yet.
 
-    The first of several records counts: two workers that looked at once have both written, and one may have begun by
-    it. Compaction keeps the last one only, long after both have read the first.
+    If there are several records, the first one counts: two workers may have looked and written at the same time, and
+    one of them may already copy by the first record. Compaction keeps only the last one, long after both have read the
+    first.
     """
     fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer({"group.id": "switchyard-first-looks", "log_level": 3} | dict(settings) | fixed)

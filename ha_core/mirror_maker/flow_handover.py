@@ -1,4 +1,4 @@
-"""Hands a whole flow over from MirrorMaker 2, or gives it back, at an operator's command."""
+"""Takes a whole flow over from MirrorMaker 2, or gives it back, at an operator's command."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -28,11 +28,11 @@ from ha_core.plan.facts.clusters import Partition
 
 
 def take_flow(flow: FlowConfig, clusters: FlowClusters, by_hand: Mapping[Partition, int], begins: bool) -> JudgedCopies:
-    """Where each copy of the flow goes on that MirrorMaker 2 began.
+    """Find the offset at which each copy that MirrorMaker 2 began goes on.
 
     :param by_hand: partition of the source → offset at which its copy goes on, without a comparison.
-    :param begins: whether those that are not refused are begun; otherwise nothing changes.
-    :raises HandoverError: MirrorMaker 2 is at work; or an offset is given for a partition that the flow does not copy.
+    :param begins: whether to begin the copies that are not refused; otherwise nothing changes.
+    :raises HandoverError: MirrorMaker 2 runs, or an offset is given for a partition that the flow does not copy.
     """
     state = ConnectState.dedicated(flow.source)
     with ExitStack() as opened:
@@ -41,7 +41,7 @@ def take_flow(flow: FlowConfig, clusters: FlowClusters, by_hand: Mapping[Partiti
         copies = _copies(flow, source, target)
         if unknown := by_hand.keys() - {copy.source_key for copy in copies}:
             topic, partition = min(unknown)
-            raise HandoverError(f"{flow.name} has no copy of {topic}-{partition}: correct its offset by hand")
+            raise HandoverError(f"{flow.name} has no copy of {topic}-{partition}: correct the partition in --at")
         offsets = read_source_offsets(clusters.librdkafka(flow.target), state)
         judged = judged_copies(source, target, copies, offsets, by_hand)
         if begins:
@@ -51,10 +51,10 @@ def take_flow(flow: FlowConfig, clusters: FlowClusters, by_hand: Mapping[Partiti
 
 
 def give_back_flow(flow: FlowConfig, clusters: FlowClusters) -> dict[Partition, int]:
-    """Ends the flow's copiers, wherever they run, and tells MirrorMaker 2 how far each came.
+    """Fence the flow's copiers, wherever they run, and write how far each has copied for MirrorMaker 2.
 
     :return: partition of the source → offset of the last copied record.
-    :raises HandoverError: MirrorMaker 2 is at work, or a copy is damaged.
+    :raises HandoverError: MirrorMaker 2 runs, or a copy is damaged.
     """
     state = ConnectState.dedicated(flow.source)
     with ExitStack() as opened:

@@ -1,4 +1,4 @@
-"""The configuration in a file, followed while it changes."""
+"""Follows a configuration in a file."""
 
 import os
 from collections.abc import Mapping
@@ -11,20 +11,20 @@ from ha_core.flows.policies import ReplicationPolicy
 from ha_core.flows.properties import Property, read, resolve
 
 POLICIES = "switchyard.replication_policies"
-"""Group of entry points with an operator's own policies: their names are values of `replication.policy.class`."""
+"""Group of entry points for an operator's own policies. Their names are values of `replication.policy.class`."""
 
 
 class ReadConfiguration:
-    """Parses properties if anything in them changed, references included."""
+    """Parses properties again only if a value has changed, including the values of references."""
 
     def __init__(self) -> None:
         self._parsed: object = None
         self._found: Configuration | None = None
 
     def of(self, properties: Mapping[str, Property], name: str, like_3_9: bool) -> Configuration:
-        """The configuration: one object until something changes.
+        """The configuration: the same object until something changes.
 
-        :raises FlowError: it cannot be used.
+        :raises FlowError: the configuration cannot be used.
         """
         resolved = resolve(properties, name, os.environ)
         if self._found is None or (resolved, like_3_9) != self._parsed:
@@ -34,25 +34,25 @@ class ReadConfiguration:
 
 
 class FlowsFile:
-    """Reads the file, and files and variables that it refers to, anew at each call."""
+    """Each `read` reads the file, and the files and variables to which it refers."""
 
     def __init__(self, path: Path, like_3_9: bool = False) -> None:
-        """:param like_3_9: use Kafka 3.9's defaults where they differ."""
+        """:param like_3_9: use Kafka 3.9's defaults where they differ from 4.3's."""
         self.path, self._like_3_9 = path, like_3_9
         self._read = ReadConfiguration()
 
     def read(self) -> Configuration:
-        """The configuration as it is now: one object until something changes.
+        """The current configuration: the same object until something changes.
 
-        :raises FlowError: it cannot be used.
+        :raises FlowError: the configuration cannot be used.
         """
         return self._read.of(read(self.path), str(self.path), self._like_3_9)
 
 
 def own_policies() -> dict[str, type[ReplicationPolicy]]:
-    """Replication policies of installed packages, by their names.
+    """Replication policies that installed packages register, by name.
 
-    :raises FlowError: one cannot be imported.
+    :raises FlowError: a policy cannot be imported.
     """
     found: dict[str, type[ReplicationPolicy]] = {}
     for entry in entry_points(group=POLICIES):

@@ -1,4 +1,4 @@
-"""Checkpoints of groups, and their offsets committed in the target."""
+"""Writes checkpoints of groups, and commits groups' offsets in the target."""
 
 import logging
 import threading
@@ -19,17 +19,17 @@ from ha_core.flows.groups import (
     topic_of_checkpoint,
 )
 from ha_core.flows.records import Checkpoint
-from ha_core.flows.translation import Translated, Translation, Untranslated
+from ha_core.flows.translation import Translated, Translation, Untranslated, kept
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError
 from ha_core.kafka.groups import Committed
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror.sampled import Sampled
-from ha_core.mirror_client import FollowedCheckpoints, key_of
+from ha_core.mirror_client import FollowedTopic
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
-from ha_core.mirror_maker.source_groups import SourceGroups
+from ha_core.mirror_maker.source_groups import SourceGroups, offsets_of, unheard_group
 from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.plan.facts.clusters import Partition
 
@@ -38,10 +38,13 @@ _DEAD = "Dead"
 _CATCH_UP_S, _LOOK_S = 2.0, 0.25
 """How long a round waits for the copies of records that groups have read: a group at the source's end is ahead of the
 copy by some milliseconds, and its checkpoint would let it read the records of that time again."""
+_NO_START = "its copy is gone, or the leader of it does not tell its log start"
+_STARTS_S = 5.0
+"""How long a round waits for the log starts of copies: groups of other copies wait for it, too."""
 
 
 class PresentCheckpoint(NamedTuple):
-    """A checkpoint of a partition of the source."""
+    """A checkpoint for a group's current offset, with its partition in the source."""
 
     source: Partition
     checkpoint: Checkpoint
@@ -51,13 +54,13 @@ class PresentCheckpoint(NamedTuple):
 @dataclass
 class GroupOffsets:
     """
-    :ivar copies: copies of this worker, by partition of the source.
-    :ivar held: the partitions whose groups are this worker's.
-    :ivar written: the topic of checkpoints. Without it, a group would seem to go back after each restart (KAFKA-15905),
-        and a checkpoint of a worker that had stood still would stay the last one.
-    :ivar skipped: groups without a checkpoint, or partitions of them, with the reason; as of the last round.
-    :ivar not_committed: likewise for commits.
-    :ivar precise: number of offsets by precision, as of the last round.
+    :ivar copies: partition of the source → this worker's copy of it.
+    :ivar held: the partitions for which this worker writes checkpoints and commits.
+    :ivar written: the checkpoints topic. If the worker did not read it, a group would seem to go back after each
+        restart (KAFKA-15905), and an old checkpoint that a hanging worker wrote late would remain the last one.
+    :ivar skipped: groups, or partitions of groups, without a checkpoint in the last round, with the reason.
+    :ivar not_committed: groups, or partitions of groups, without a commit in the last round, with the reason.
+    :ivar precise: precision → number of offsets in the last round.
     """
 
     flow: FlowConfig
@@ -67,29 +70,30 @@ class GroupOffsets:
     maps: ExactMaps
     copies: Callable[[], Mapping[Partition, CopyPartition]]
     held: HeldPartitions
-    written: FollowedCheckpoints
+    written: FollowedTopic[Checkpoint]
     skipped: list[SkippedGroup] = field(default_factory=list)
     not_committed: list[SkippedGroup] = field(default_factory=list)
     precise: dict[str, int] = field(default_factory=dict)
     latency_ms: dict[tuple[str, str, int], Sampled] = field(default_factory=dict)
-    """Time from reading a group's offset to the acknowledgement of its checkpoint."""
+    """(group, remote topic, partition) → time from reading the group's offset to the acknowledgement of its
+    checkpoint, in milliseconds."""
     _round: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
         self._groups = SourceGroups(self.flow, self.source)
 
     def emit(self) -> None:
-        """Write a checkpoint for each group that advanced, or that is to go back in the target.
+        """Write a checkpoint for each group that advanced, or that has to go back in the target.
 
-        Where a group goes back, its offset is committed first: the topic of checkpoints shows that it went back, and a
-        worker that dies between the two finds it there still.
+        If a group goes back, its offset is committed before its checkpoint is written. A worker that dies in between
+        still finds the group's earlier checkpoint, and so commits again.
         """
         with self._round:
             began = time.monotonic()
             last = self.written.read()
             found = self._positions(_CATCH_UP_S)
-            due = [one for one in found if is_due(one.checkpoint, last.get(key_of(one.checkpoint)), one.precision)]
-            back = [one for one in due if goes_back(one.checkpoint, last.get(key_of(one.checkpoint)))]
+            due = [one for one in found if is_due(one.checkpoint, last.get(one.checkpoint.key), one.precision)]
+            back = [one for one in due if goes_back(one.checkpoint, last.get(one.checkpoint.key))]
             failed: Collection[str] = ()
             if back and self.flow.commit_offsets_s is not None:
                 failed = {one.group for one in self._commit(back, go_back=True)}
@@ -99,15 +103,17 @@ class GroupOffsets:
             now = time.monotonic()
             took_ms = 1000 * (now - began)
             for checkpoint in ours:
-                self.latency_ms.setdefault(key_of(checkpoint), Sampled()).add(took_ms, took_ms, 1, now)
+                self.latency_ms.setdefault((checkpoint.group, checkpoint.topic, checkpoint.partition), Sampled()).add(
+                    took_ms, took_ms, 1, now
+                )
 
     def commit(self) -> None:
-        """Commit the groups' present offsets in the target, for groups without members there. None goes back."""
+        """Commit the groups' current offsets in the target, for groups without members there. No group goes back."""
         with self._round:
             self._commit(self._positions(), go_back=False)
 
     def _commit(self, found: Iterable[PresentCheckpoint], go_back: bool) -> list[SkippedGroup]:
-        """The groups that the target has refused."""
+        """Commit these checkpoints. Returns the groups that the target has refused."""
         by_group: dict[str, dict[TargetPartition, PresentCheckpoint]] = {}
         for one in found:
             key = one.checkpoint.topic, one.checkpoint.partition
@@ -115,6 +121,9 @@ class GroupOffsets:
         there = self._in_target(by_group)
         not_committed, refused = list[SkippedGroup](), list[SkippedGroup]()
         for group, its in by_group.items():
+            if group not in there:
+                refused.append(unheard_group(group, self.flow.target))
+                continue
             due: dict[Partition, Committed] = {}
             for judged in commits(group, {key: its[key].checkpoint for key in its}, there[group], go_back):
                 if isinstance(judged, SkippedGroup):
@@ -135,12 +144,12 @@ class GroupOffsets:
 
     def _require_ours(self, partitions: Iterable[Partition]) -> None:
         if not all(map(self.held.has, partitions)):
-            raise NotReadyError(self.flow.target, "another worker has the group's partitions by now.")
+            raise NotReadyError(self.flow.target, "another worker owns the group's partitions by now.")
 
     def _positions(self, patience_s: float = 0.0) -> list[PresentCheckpoint]:
-        """The present offsets of all groups that can be translated; `skipped` has the others.
+        """Translate the current offsets of all groups. Offsets that cannot be translated go to `skipped`.
 
-        :param patience_s: how long to wait for copies of what groups have read.
+        :param patience_s: seconds to wait until records that groups have read are copied.
         """
         committed = self._groups.committed()
         copies = {key: copy for key, copy in self.copies().items() if self.held.has(key)}
@@ -150,6 +159,8 @@ class GroupOffsets:
                 if key in copies and offset >= 0:
                     wanted.setdefault(copies[key], set()).add(offset)
         translations = self._translated(wanted, patience_s)
+        # Below its log start, `auto.offset.reset` would decide: a group may pass over all that the copy has.
+        starts = self.target.log_starts([copy.key for copy in wanted], _STARTS_S)
         precise: dict[str, int] = {}
         skipped = list(self._groups.skipped)
         positions: list[PresentCheckpoint] = []
@@ -160,6 +171,9 @@ class GroupOffsets:
                 if found is None:
                     continue
                 remote = topic_of_checkpoint(self.flow.policy, self.flow.source, self.flow.target, topic)
+                if isinstance(found, Translated):
+                    start = starts.get(copies[topic, partition].key)
+                    found = Untranslated(_NO_START) if start is None else kept(found, start)
                 if isinstance(found, Untranslated):
                     skipped.append(SkippedGroup(group, found.reason, (remote, partition)))
                     continue
@@ -186,21 +200,25 @@ class GroupOffsets:
             time.sleep(_LOOK_S)
             for copy, offsets in late.items():
                 for offset in offsets:
-                    del found[copy.id, offset]  # a copy that has left this worker meanwhile has none any more
+                    del found[copy.id, offset]  # if the copy has left this worker meanwhile, no translation is used
             found |= self.maps.translate(late)
         return found
 
     def _in_target(self, groups: Mapping[str, object]) -> dict[str, TargetGroup]:
+        """Those whose coordinators answer.
+
+        :raises NotReadyError: none does.
+        """
         if not groups:
             return {}
-        states = self.target.describe_groups(list(groups))
-        offsets = self.target.group_offsets(list(groups), stable=False)
+        states = self.target.describe_groups(list(groups), partial=True)
+        offsets = offsets_of(self.target, list(states))
         listed = self.target.list_groups()
         return {
             group: TargetGroup(
-                # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
+                # The old API describes groups of the newer protocol (KIP-848) as dead, but lists their real state.
                 listed.get(group) or states[group].state if states[group].state == _DEAD else states[group].state,
-                {key: offset if offset >= 0 else None for key, (offset, _) in offsets.get(group, {}).items()},
+                {key: offset if offset >= 0 else None for key, (offset, _) in its.items()},
             )
-            for group in groups
+            for group, its in offsets.items()
         }

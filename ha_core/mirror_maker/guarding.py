@@ -8,27 +8,28 @@ from ha_core.kafka.admin import Admin
 
 
 def _not_fenced() -> None:
-    """Guards need no fence: two workers that place them place the same ones."""
+    """Guards need no fence: if two workers place guards, they place equal ones."""
 
 
 def guard_remote_topics(target: Admin, topics: Collection[str]) -> list[str]:
-    """Lets brokers refuse all writers of these topics but super users. Returns the topics that got their guard now.
+    """Make brokers refuse all writers of these topics except super users.
 
-    :raises FlowError: the target has no authorizer, or would refuse this account as well.
-    :raises KafkaAdminError: it does not answer, or accepts no ACLs.
+    :returns: topics that got their guard now.
+    :raises FlowError: the target has no authorizer, or a guard would refuse this account, too.
+    :raises KafkaAdminError: the target does not answer, or accepts no ACLs.
     """
     rules, name = target.access_rules(), target.cluster.name
     if rules is None:
-        raise FlowError(f"{name} has no authorizer, so no rule can guard topics: leave --guard-remote-topics out")
+        raise FlowError(f"{name} has no authorizer, so no rule can guard topics: remove --guard-remote-topics")
     missing = missing_guards(rules, topics)
     if not missing:
         return []
     named = [guard.rule.name for guard in missing]
     if not target.bypasses_rules():
         raise FlowError(
-            f"the account of this file is no super user in {name}, so a rule that denies everybody to write to "
-            f"{named[0]} would deny it, too: none of {len(named)} guards is placed. Make it a super user there "
-            "(super.users), or leave --guard-remote-topics out"
+            f"the account of this file is not a super user in {name}, so a rule that denies all users to write to "
+            f"{named[0]} would also deny this account: none of {len(named)} guards is placed. Make it a super user "
+            "there (super.users), or remove --guard-remote-topics"
         )
     markers, denials = zip(*missing, strict=True)
     target.add_access_rules(markers, _not_fenced)
@@ -38,10 +39,11 @@ def guard_remote_topics(target: Admin, topics: Collection[str]) -> list[str]:
 
 
 def remove_remote_guards(target: Admin, topics: Collection[str] | None = None) -> list[str]:
-    """Lets the target's rules decide again who writes to these topics (None: to all with a guard). Returns those that
-    had one.
+    """Remove the guards of these topics, so that the target's other rules decide again which users may write.
 
-    :raises KafkaAdminError: it does not answer, or accepts no change of ACLs.
+    :param topics: None: all topics that have a guard.
+    :returns: topics that had a guard.
+    :raises KafkaAdminError: the target does not answer, or accepts no change of ACLs.
     """
     guards = placed_guards(target.access_rules() or (), topics)
     if guards:

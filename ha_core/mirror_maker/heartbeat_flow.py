@@ -1,7 +1,7 @@
-"""Heartbeats of a flow that copies nothing.
+"""Writes the heartbeats of a disabled flow, which copies nothing.
 
-MirrorMaker 2 writes them for every pair of clusters whose heartbeats are not disabled, so that clients find out how a
-cluster can be reached.
+MirrorMaker 2 writes heartbeats for every pair of clusters unless they are disabled: they show clients which clusters
+can be reached.
 """
 
 from ha_core.flows.configuration import FlowConfig
@@ -19,7 +19,7 @@ class HeartbeatFlow:
         assert flow.heartbeats_s is not None
         self.flow, self._membership, self._clusters = flow, membership, clusters
         self.key = ""
-        """Has the target's id: another file may give the flow's aliases to other clusters."""
+        """Contains the target's id, because another file may give the flow's aliases to other clusters."""
         self._heartbeats: Heartbeats | None = None
         self.duty = Duty("heartbeats", flow.heartbeats_s, self._emit)
         self.duty.start(flow.name)

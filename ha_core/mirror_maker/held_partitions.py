@@ -1,7 +1,7 @@
-"""The partitions of this worker, as ZooKeeper told them a moment ago.
+"""Knows which partitions this worker owns, from an answer of ZooKeeper that is at most 3 s old.
 
-The target fences copiers, and nothing fences checkpoints and commits in empty groups. So they are written only within
-seconds of this question: a worker that stood still in between asks again.
+The target fences copiers, but nothing fences checkpoints and commits for empty groups. So a worker writes them only
+within 3 s after it has asked ZooKeeper; a worker that hung in between asks again.
 """
 
 import time
@@ -12,7 +12,8 @@ from ha_core.flows.sharing import share_of
 from ha_core.plan.facts.clusters import Partition
 
 _FRESH_S = 3.0
-"""Less than a session of ZooKeeper lasts: no other worker has got the shares in this time by a session's end."""
+"""Seconds for which an answer counts. A ZooKeeper session lasts longer, so no other worker can have got the shares
+meanwhile because this worker's session ended."""
 
 
 def _counting_sleep() -> float:
@@ -21,7 +22,7 @@ def _counting_sleep() -> float:
 
 @dataclass
 class HeldPartitions:
-    """:ivar ask: the shares of this worker now."""
+    """:ivar ask: asks ZooKeeper for this worker's shares."""
 
     ask: Callable[[], frozenset[int]]
     clock: Callable[[], float] = _counting_sleep
@@ -29,7 +30,10 @@ class HeldPartitions:
     _asked_at: float = float("-inf")
 
     def has(self, partition: Partition) -> bool:
-        """:param partition: of the source."""
+        """Whether this worker owns a partition.
+
+        :param partition: partition of the source.
+        """
         if self.clock() - self._asked_at >= _FRESH_S:
             self._shares = self.ask()
             self._asked_at = self.clock()

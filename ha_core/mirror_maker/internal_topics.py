@@ -1,4 +1,4 @@
-"""Creates the internal topics of a flow, and checks those that exist."""
+"""Creates the internal topics of a flow, and checks existing ones."""
 
 import logging
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ _REPLICATION = 3
 
 
 class InternalTopic(NamedTuple):
-    """:ivar replication: -1: as many replicas as a new topic gets by default."""
+    """:ivar replication: replication factor; -1: the brokers' default."""
 
     name: str
     in_source: bool
@@ -41,16 +41,16 @@ def internal_topics(flow: FlowConfig) -> Iterator[InternalTopic]:
 
 
 def ensure_internal_topics(flow: FlowConfig, source: Admin, target: Admin) -> None:
-    """Create those that are missing, compacted and of one partition, as MirrorMaker 2 does.
+    """Create the missing internal topics, compacted and with one partition, as MirrorMaker 2 does.
 
-    :raises FlowError: one exists in another shape.
+    :raises FlowError: an internal topic exists in another form.
     """
     for admin, in_source in ((source, True), (target, False)):
         _ensure(flow, admin, [topic for topic in internal_topics(flow) if topic.in_source == in_source])
 
 
 def objections(flow: FlowConfig, source: Admin, target: Admin) -> Iterator[str]:
-    """Internal topics that exist in a shape with which the flow cannot run, each with the way out."""
+    """Yields an error, with the way out, for each internal topic that exists in a form that the flow cannot use."""
     its = list(internal_topics(flow))
     in_target = {topic.name: 1 for topic in its if not topic.in_source} | {COPIES_LOG: COPIES_LOG_PARTITIONS}
     if flow.begins_at == "latest":
@@ -81,14 +81,14 @@ def _ensure(flow: FlowConfig, admin: Admin, topics: Iterable[InternalTopic]) -> 
 def _objections(cluster: str, topic: TopicDescription, partitions: int) -> Iterator[str]:
     if topic.partitions != partitions:
         yield (
-            f"The internal topic {topic.name} of {cluster} has {topic.partitions} partitions, and its readers read "
+            f"The internal topic {topic.name} of {cluster} has {topic.partitions} partitions, but its readers expect "
             f"{partitions}: delete it, so that it is created anew, or use another replication.policy.separator."
         )
     policy = topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
     if policy != "compact":
         yield (
-            f"The internal topic {topic.name} of {cluster} has {_POLICY}={policy}, so its records would be deleted "
-            f"after a time: set {_POLICY}=compact."
+            f"The internal topic {topic.name} of {cluster} has {_POLICY}={policy}, so retention would delete its "
+            f"records: set {_POLICY}=compact."
         )
 
 

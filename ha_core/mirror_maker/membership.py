@@ -1,4 +1,4 @@
-"""This worker's shares of flows (`ha_core.flows.sharing`)."""
+"""Knows this worker's shares of flows (`ha_core.flows.sharing`)."""
 
 import logging
 import threading
@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Protocol, Self
 
-from ha_core.flows.sharing import SHARES, owner, shares_of
+from ha_core.flows.sharing import SHARES, shares_of
 from ha_core.model import FlowWorker
 from ha_core.store.errors import StoreError
 from ha_core.store.remote_topics import FlowTopics
@@ -17,49 +17,44 @@ log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 _JOIN_S, _JOIN_PAUSE_S = 5.0, 0.05
 _FOLLOW_S = 3.0
-"""Wait for gateways; one that is down or hangs must not keep a flow from copying."""
+"""Seconds to wait for gateways. A gateway that is down or hangs must not keep a flow from copying."""
 
 
 class FlowMembership(Protocol):
-    """:ivar alone: True if no other worker is known of, so a partition that is taken over is taken by a stranger."""
+    """:ivar alone: whether this worker knows no others. Then only an unknown process can take over a partition."""
 
     alone: bool
 
     def join(self, flow: str) -> None:
-        """Take a part of this flow from now on.
+        """Begin to share this flow.
 
-        :param flow: its name and the ids of both clusters: another file may give its aliases to other clusters.
+        :param flow: the flow's name and the ids of both clusters, since another file may give its aliases to other
+            clusters.
         """
 
     def leave(self, flow: str) -> None: ...
 
     def shares(self, flow: str) -> frozenset[int]:
-        """The shares of this worker, as of the last look."""
-
-    def still_ours(self, flow: str, share: int) -> bool:
-        """Whether a share belongs to this worker, read afresh.
-
-        :raises StoreError: ZooKeeper cannot be asked.
-        """
+        """This worker's shares, as of the last look at ZooKeeper."""
 
     def shares_now(self, flow: str) -> frozenset[int]:
-        """The shares of this worker, read afresh.
+        """Ask ZooKeeper for this worker's shares.
 
         :raises StoreError: ZooKeeper cannot be asked.
         """
 
     def report(self, states: Mapping[str, Mapping[str, object]]) -> None:
-        """Show the states of the flows, by flow name."""
+        """Publish the states of the flows, by flow name."""
 
     def claim(self, topics: FlowTopics) -> None:
-        """Let gateways keep clients from writing to these topics.
+        """Make gateways keep clients from writing to these topics.
 
         :raises StoreError: ZooKeeper cannot be asked.
         """
 
 
 class OnlyWorker:
-    """The only worker: it has all shares."""
+    """A worker without ZooKeeper: it owns all shares."""
 
     alone = True
 
@@ -72,9 +67,6 @@ class OnlyWorker:
     def shares(self, flow: str) -> frozenset[int]:
         return frozenset(range(SHARES))
 
-    def still_ours(self, flow: str, share: int) -> bool:
-        return True
-
     def shares_now(self, flow: str) -> frozenset[int]:
         return self.shares(flow)
 
@@ -82,17 +74,18 @@ class OnlyWorker:
         pass
 
     def claim(self, topics: FlowTopics) -> None:
-        """Does nothing: there is no gateway without ZooKeeper."""
+        """Does nothing: without ZooKeeper there are no gateways."""
 
 
 class SharingWorker:
-    """One of several workers, which know each other by ZooKeeper. While it is away, each goes on with its shares."""
+    """One of several workers, which know each other by ZooKeeper. While ZooKeeper is unreachable, each worker keeps its
+    shares."""
 
     alone = False
 
     def __init__(self, store: Store, worker: FlowWorker) -> None:
         """
-        :raises AlreadyRegisteredError: another worker has the id.
+        :raises AlreadyRegisteredError: another worker has this id.
         :raises StoreError: ZooKeeper does not answer.
         """
         self._store, self._worker = store, worker
@@ -113,7 +106,8 @@ class SharingWorker:
         self._registration.close()
 
     def join(self, flow: str) -> None:
-        """Returns when this worker is known to have the flow, or ZooKeeper is slow: then it has no share yet."""
+        """Join a flow. Returns once ZooKeeper shows this worker as a member; if ZooKeeper is slow, after 5 s, with no
+        share yet."""
         self._update(flows=tuple(sorted({*self._worker.flows, flow})))
         deadline = time.monotonic() + _JOIN_S
         while time.monotonic() < deadline:
@@ -129,13 +123,8 @@ class SharingWorker:
     def shares(self, flow: str) -> frozenset[int]:
         return shares_of(flow, self._worker.id, self._of(flow, self._workers))
 
-    def still_ours(self, flow: str, share: int) -> bool:
-        # `held` asks ZooKeeper's leader; later reads over the same session are no older.
-        if not self._registration.held():
-            return False
-        return owner(flow, share, self._of(flow, self._store.flow_workers())) == self._worker.id
-
     def shares_now(self, flow: str) -> frozenset[int]:
+        # `held` asks ZooKeeper's leader; later reads over the same session are no older.
         if not self._registration.held():
             return frozenset()
         return shares_of(flow, self._worker.id, self._of(flow, self._store.flow_workers()))
@@ -148,7 +137,7 @@ class SharingWorker:
         deadline = time.monotonic() + _FOLLOW_S
         while behind := [one.id for one in self._store.gateways() if one.revision < revision]:
             if time.monotonic() > deadline:
-                log.warning("%s: gateways that do not follow its new topics yet: %s", topics.flow.name, behind)
+                log.warning("%s: these gateways do not know its new topics yet: %s", topics.flow.name, behind)
                 return
             time.sleep(_JOIN_PAUSE_S)
 
@@ -168,7 +157,7 @@ class SharingWorker:
                 trouble = ""
             except StoreError as error:
                 if str(error) != trouble:
-                    log.warning("flows go on with the shares that they have: %s", error)
+                    log.warning("flows keep their shares while ZooKeeper cannot be asked: %s", error)
                 trouble = str(error)
 
     def _look(self) -> None:

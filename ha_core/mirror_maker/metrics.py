@@ -1,7 +1,7 @@
-"""Prometheus metrics of a worker: those of MirrorMaker 2 by the names that dashboards know, and Switchyard's own.
+"""Prometheus metrics of a worker: MirrorMaker 2's, under the names that dashboards use, and Switchyard's own.
 
-Names are those that the JMX exporter of Strimzi makes of MirrorMaker 2's MBeans (`legacy`, KIP-382), and of the form
-that `metric.names.formats` chooses since Kafka 4.3 (`new`, KIP-1280). `docs/guides/mirror-maker.md` has the table.
+The names are those that Strimzi's JMX exporter gives to MirrorMaker 2's MBeans. `metric.names.formats` chooses between
+the forms of KIP-382 (`legacy`) and KIP-1280, since Kafka 4.3 (`new`). `docs/guides/mirror-maker.md` has the table.
 """
 
 import time
@@ -19,7 +19,7 @@ from ha_core.mirror_maker.running_flow import RunningFlow
 from ha_core.mirror_maker.states import FlowState, state_of
 
 MOST_PARTITIONS = 20_000
-"""Partitions with metrics of their own, per worker."""
+"""Maximum number of partitions with their own metrics, per worker."""
 _families = Families("switchyard_flow_")
 _FLOW = ("flow",)
 _PARTITION = ("source", "target", "topic", "partition")
@@ -27,7 +27,13 @@ _GROUP = ("source", "target", "group", "topic", "partition")
 
 
 class _Form(NamedTuple):
-    """:ivar labels: further labels of every metric of a plugin."""
+    """Names of the metrics in one format.
+
+    :ivar source: prefix of the source connector's metrics.
+    :ivar checkpoint: prefix of the checkpoint connector's metrics.
+    :ivar source_labels: additional labels of each of the source connector's metrics.
+    :ivar checkpoint_labels: additional labels of each of the checkpoint connector's metrics.
+    """
 
     source: str
     checkpoint: str
@@ -45,7 +51,7 @@ FORMS = {
         {"connector": "MirrorCheckpointConnector"},
     ),
 }
-"""`metric.names.formats` → names."""
+"""Value of `metric.names.formats` → names."""
 
 
 _SAMPLED: Mapping[str, tuple[str, Callable[[CopyMeasures], Sampled]]] = {
@@ -56,7 +62,7 @@ _SAMPLED: Mapping[str, tuple[str, Callable[[CopyMeasures], Sampled]]] = {
 
 
 class FlowMetrics:
-    """Any thread may call `render`."""
+    """Renders the metrics of the running flows; from any thread."""
 
     def __init__(self, running: Callable[[], Iterable[RunningFlow]]) -> None:
         self._running = running
@@ -71,11 +77,11 @@ class FlowMetrics:
         for name, form in FORMS.items():
             of_form = [flow for flow in flows if name in flow.flow.metric_formats]
             if of_form:
-                yield from _of_copies(form, of_form)
-                yield from _of_checkpoints(form, of_form)
+                yield from _copy_metrics(form, of_form)
+                yield from _checkpoint_metrics(form, of_form)
 
 
-def _of_copies(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metric]:
+def _copy_metrics(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metric]:
     now = time.clock_gettime(time.CLOCK_BOOTTIME)
     found: list[tuple[tuple[str, ...], CopyMeasures, float]] = []
     for flow in flows:
@@ -102,7 +108,7 @@ def _of_copies(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metric]:
         yield from _spread(f"{form.source}{name}", text, labels, recents)
 
 
-def _of_checkpoints(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metric]:
+def _checkpoint_metrics(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metric]:
     now = time.monotonic()
     labels, more = (*_GROUP, *form.checkpoint_labels), tuple(form.checkpoint_labels.values())
     recents: dict[tuple[str, ...], Recent | None] = {}
@@ -119,7 +125,8 @@ def _of_checkpoints(form: _Form, flows: Iterable[RunningFlow]) -> Iterator[Metri
 def _spread(
     name: str, text: str, labels: tuple[str, ...], recents: Mapping[tuple[str, ...], Recent | None]
 ) -> Iterator[Metric]:
-    """Value, minimum, maximum and average. Partitions without a recent measurement are missing: unknown is not 0."""
+    """Last value, minimum, maximum and average. Partitions without a recent measurement are left out: unknown is not
+    0."""
     families = {
         suffix: GaugeMetricFamily(f"{name}{suffix}", text, labels=labels) for suffix in ("", "_min", "_max", "_avg")
     }

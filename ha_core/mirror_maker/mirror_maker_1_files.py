@@ -1,4 +1,4 @@
-"""The two files of MirrorMaker 1 as the configuration of one flow, followed while they change."""
+"""Follows the two files of MirrorMaker 1 as the configuration of one flow."""
 
 import os
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ from ha_core.mirror_maker.flows_file import ReadConfiguration
 
 class MirrorMaker1Files:
     """
-    :ivar name: of both files, for errors.
+    :ivar name: the names of both files, for errors.
     """
 
     def __init__(self, consumer: Path, producer: Path, include: str, others: Mapping[str, str]) -> None:
-        """See `ha_core.flows.mirror_maker_1.mapped_options`."""
+        """The parameters are those of `ha_core.flows.mirror_maker_1.mapped_options`."""
         self.name = f"{consumer} and {producer}"
         self._consumer, self._producer, self._include, self._others = consumer, producer, include, others
         self._read = ReadConfiguration()
@@ -26,9 +26,9 @@ class MirrorMaker1Files:
         return mapped_options(_keys(self._consumer), _keys(self._producer), self._include, self._others)
 
     def read(self) -> Configuration:
-        """The configuration as it is now: one object until something changes.
+        """The current configuration: the same object until something changes.
 
-        :raises FlowError: it cannot be used.
+        :raises FlowError: the configuration cannot be used.
         """
         return self._read.of(self.mapped().properties, self.name, like_3_9=False)
 

@@ -1,10 +1,11 @@
-"""Remote topics that several flows of a worker would write, and the flow that does.
+"""Decides which flow writes a remote topic that several flows of a worker would write.
 
-Invariant: at any time at most one flow of this process copies into a remote topic. Two that did would mix records of
-two topics, if policy Identity gives both the same name.
+Invariant: at any time at most one flow of this process copies into a remote topic. Two flows would mix the records of
+two source topics, if the identity policy gives both copies the same name.
 
-The flow that comes first in the file writes such a topic, so that workers which share the flows choose alike. A later
-flow that has begun keeps the topic until it stops: a topic made in another source does not end it.
+The flow that comes first in the file writes such a topic, so workers that share the flows choose the same one. A later
+flow that already copies into the topic keeps it until it stops: a topic that is created in another source does not end
+its copy.
 """
 
 import threading
@@ -19,7 +20,7 @@ from ha_core.kafka.errors import KafkaAdminError
 
 @dataclass
 class RemoteTopicOwners:
-    """The flows of this process that write remote topics. From any thread."""
+    """Knows which flow of this process writes each remote topic; from any thread."""
 
     _flows: dict[tuple[str, str], str] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
@@ -29,9 +30,9 @@ class RemoteTopicOwners:
             return {topic for (target, topic), its in self._flows.items() if (target, its) == (flow.target, flow.name)}
 
     def take(self, flow: FlowConfig, topics: Iterable[str]) -> dict[str, str]:
-        """These remote topics are the flow's from now on, and none else are.
+        """Give these remote topics to the flow if no other flow has them, and free all its others.
 
-        :return: those that another flow has → that flow.
+        :return: remote topic that another flow has → that flow.
         """
         wanted = {(flow.target, topic) for topic in topics}
         with self._lock:
@@ -44,9 +45,10 @@ class RemoteTopicOwners:
 
 @dataclass
 class OtherWriters:
-    """
+    """Finds remote topics of a flow that another flow writes.
+
     :ivar earlier: flows into the same target that come before this one in the file.
-    :ivar topics: topics of a cluster, by its alias; raises KafkaAdminError.
+    :ivar topics: lists the topics of a cluster, by its alias; raises KafkaAdminError.
     """
 
     flow: FlowConfig
@@ -56,7 +58,10 @@ class OtherWriters:
     _reserved: dict[str, frozenset[str]] = field(default_factory=dict)
 
     def of(self, remotes: Collection[str]) -> dict[str, str]:
-        """Remote topics among these that another flow writes, or is to write → that flow. The others are taken."""
+        """Take these remote topics for the flow, except those that another flow writes or will write.
+
+        :return: remote topic of another flow → that flow.
+        """
         new = frozenset(remotes) - self.owners.owned(self.flow)
         if new:
             self._ask_for(new)
@@ -65,14 +70,14 @@ class OtherWriters:
 
     def _ask_for(self, remotes: Collection[str]) -> None:
         for flow in self.earlier:
-            # Flows do not wait for a source that is away: its names are as they were last.
+            # Flows do not wait for an unreachable source: its last known names count.
             with suppress(KafkaAdminError):
                 names = remote_names(flow.route, self.topics(flow.source))
                 self._reserved[flow.name] = frozenset(remote for _, remote in names if remote in remotes)
 
 
 def writes_alone(_: Collection[str]) -> Mapping[str, str]:
-    """For a part whose flow has no other beside it."""
+    """The answer of `OtherWriters.of` for a flow that shares no target with another flow."""
     return {}
 
 

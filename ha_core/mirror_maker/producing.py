@@ -1,4 +1,4 @@
-"""Writes records of internal topics; librdkafka does the I/O."""
+"""Writes records to internal topics, by librdkafka."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ from ha_core.flows.errors import MirrorClientError
 _FLUSH_S = 30.0
 _PARTITION = 0
 _DENIED = {KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED}
-"""The second one where a producer may write to no topic at all: it gets no id."""
+"""Errors of missing rights. A producer that may write to no topic at all gets the second one, since it gets no id."""
 
 
 class InternalRecord(NamedTuple):
@@ -21,10 +21,10 @@ class InternalRecord(NamedTuple):
 
 
 class InternalProducer:
-    """To the internal topics of one cluster, each of one partition."""
+    """A producer for the internal topics of one cluster, each with one partition."""
 
     def __init__(self, cluster: str, settings: dict[str, Any]) -> None:
-        """:param settings: of librdkafka."""
+        """:param settings: librdkafka's settings for the cluster."""
         fixed = {"acks": "all", "enable.idempotence": True, "linger.ms": 5, "log_level": 3}
         times = {"message.timeout.ms": int(1000 * _FLUSH_S)}
         self._cluster, self._settings = cluster, {**settings, **fixed, **times, "error_cb": self._heard}
@@ -32,9 +32,9 @@ class InternalProducer:
         self._fatal: KafkaError | None = None
 
     def write(self, records: Iterable[InternalRecord]) -> None:
-        """Returns when all in-sync replicas have the records.
+        """Write the records; returns once all in-sync replicas have them.
 
-        :raises MirrorClientError: some are not acknowledged; they may have been written all the same.
+        :raises MirrorClientError: some records are not acknowledged; they may still have been written.
         """
         if self._producer is None:
             self._producer, self._fatal = Producer(self._settings), None
@@ -70,6 +70,6 @@ class InternalProducer:
     def _refused(self, topic: str, error: KafkaError) -> MirrorClientError:
         cause = self._fatal or error
         if self._fatal is not None or error.fatal():
-            self._producer = None  # it would refuse for ever, also after the cause is mended
+            self._producer = None  # after a fatal error it would refuse for ever, even once the cause is gone
         right = f". Give the account the right Write on topic {topic}" if cause.code() in _DENIED else ""
-        return MirrorClientError(f"{self._cluster}: topic {topic} takes no record: {cause.str()}{right}")
+        return MirrorClientError(f"{self._cluster}: topic {topic} accepts no records: {cause.str()}{right}")

@@ -1,4 +1,4 @@
-"""Remote topics of a flow: the copies that this worker is to make, their creation, settings and ACLs."""
+"""Plans a flow's copies, and creates their remote topics with settings and ACLs."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping
@@ -16,25 +16,25 @@ from ha_core.plan.facts.clusters import ListedTopic
 
 log = logging.getLogger(__name__)
 _PARTITIONS_AT_ONCE = 1_000
-"""Partitions per request that creates topics: the controller makes them before it answers."""
+"""Maximum number of partitions per request that creates topics: the controller creates them before it answers."""
 _CREATE_S = 60.0
 _REPLICATION = 3
 
 
 def _claim_nothing(_: Mapping[str, str]) -> None:
-    """For a part that creates no topics."""
+    """For an instance that creates no topics."""
 
 
 def _not_fenced() -> None:
-    """Changes of remote topics need no fence: two workers that both make them make the same ones."""
+    """Changes of remote topics need no fence: if two workers make them, they make equal ones."""
 
 
 @dataclass
 class RemoteTopics:
     """
-    :ivar leads: True if this worker creates and grows remote topics.
-    :ivar claim: called before remote topics are created, with the topic of the source of each.
-    :ivar others: those of these remote topics that another flow writes → that flow.
+    :ivar leads: whether this worker creates and grows remote topics.
+    :ivar claim: called before remote topics are created, with remote topic → topic of the source.
+    :ivar others: of the given remote topics, those that another flow writes → that flow.
     :ivar refused: remote topic → why the target refused to create or grow it.
     """
 
@@ -47,7 +47,7 @@ class RemoteTopics:
     refused: dict[str, str] = field(default_factory=dict)
 
     def look(self) -> RemotePlan:
-        """The copies of the flow, after missing remote topics were made. Topics that could not be are skipped."""
+        """Create missing remote topics, then plan the copies. Topics that cannot be created are skipped."""
         route = self.flow.route
         source, target = self.source.list_topics(), self.target.list_topics()
         others = self.others([remote for _, remote in remote_names(route, source)])
@@ -74,7 +74,8 @@ class RemoteTopics:
             self._create_some(list(some))
 
     def _create_some(self, specs: list[TopicSpec]) -> None:
-        """Topics that cannot be created do not keep the others from it."""
+        """Create topics. If the request fails, halves are tried alone, so that a topic that cannot be created does not
+        stop the others."""
         try:
             created = self.target.create_topics(specs, timeout_s=_CREATE_S)
         except KafkaAdminError as error:
@@ -103,11 +104,11 @@ class RemoteTopics:
 
     @property
     def _replication(self) -> int:
-        # As many as a broker's default would give is not known before the topic exists; three is Kafka's advice.
+        # -1 stands for the brokers' default, which is unknown before the topic exists; Kafka recommends three.
         return self.flow.replication_factor if self.flow.replication_factor > 0 else _REPLICATION
 
     def _settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Settings with which remote topics are created. Without syncing they have the target's defaults."""
+        """Settings with which remote topics are created; none if settings are not synced."""
         if self.flow.sync_settings_s is None:
             return {}
         described = self.source.described_settings(topics)
@@ -117,9 +118,9 @@ class RemoteTopics:
         }
 
     def sync_settings(self) -> None:
-        """Give remote topics the settings of their sources.
+        """Give remote topics the settings of their source topics.
 
-        :raises KafkaAdminError: a cluster does not answer, or the target refuses one.
+        :raises KafkaAdminError: a cluster does not answer, or the target refuses a setting.
         """
         names = dict(self._names())
         described = self.source.described_settings(list(names))
@@ -140,12 +141,12 @@ class RemoteTopics:
         if refused:
             remote, why = min(refused.items())
             raise KafkaAdminError(
-                self.flow.target, f"refuses settings of {len(refused)} remote topics, as of {remote}: {why}"
+                self.flow.target, f"refuses settings of {len(refused)} remote topics, such as {remote}: {why}"
             )
 
     def sync_acls(self) -> None:
-        """Let readers of the source's topics read their copies. ACLs are added and never removed, as MirrorMaker 2
-        does it: the target's operators may have given some themselves."""
+        """Let readers of the source's topics read the copies. ACLs are only added, as in MirrorMaker 2, and never
+        removed: the target's operators may have added some themselves."""
         rules, there = self.source.access_rules(), self.target.access_rules()
         if rules is None or there is None:
             return

@@ -1,4 +1,4 @@
-"""Asks the clusters of flows for the rights of their accounts."""
+"""Asks the clusters of flows which rights their accounts have."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -16,16 +16,17 @@ from ha_core.plan.facts.clusters import ListedTopic
 from ha_core.wire.codes import ApiKey
 
 _METADATA_VERSION = 10
-"""The last one that tells rights on the cluster."""
+"""The last version of METADATA that reports rights on the cluster."""
 Topics = Mapping[str, ListedTopic]
 
 
 def missing_rights(
     clusters: FlowClusters, flows: Collection[FlowConfig], topics: Mapping[str, Topics]
 ) -> Iterator[Remark]:
-    """Rights without which a flow cannot run are errors, those without which a part of its work fails are remarks.
+    """Yields an error for each missing right without which a flow cannot run, and a remark for each one without which
+    a part of the flow fails.
 
-    :param topics: alias → topics of each cluster that answers.
+    :param topics: alias → topics, of each cluster that answers.
     """
     needs = [need for flow in flows for need in _needs(flow, topics)]
     granted: dict[tuple[str, str], int] = {}
@@ -35,13 +36,13 @@ def missing_rights(
             with clusters.admin(alias) as admin:
                 granted |= {(alias, topic): bits for topic, bits in granted_operations(admin, wanted)}
         except KafkaAdminError as error:
-            yield Remark(0, f"{alias}: the rights of the account are not known: {error}")
+            yield Remark(0, f"{alias}: the rights of the account are unknown: {error}")
     for found in lacking(dict.fromkeys(needs), granted):
         yield Remark(0, found.text, error=found.essential)
 
 
 def granted_operations(admin: Admin, topics: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """(topic, bits of the operations that this account may do); CLUSTER for the cluster."""
+    """Yields (topic, bits of the operations that this account may do); CLUSTER stands for the cluster."""
     message = {
         "topics": [{"name": name} for name in sorted(topics)],
         "allow_auto_topic_creation": False,

@@ -1,4 +1,4 @@
-"""One flow in this process: its copier, and its duties."""
+"""Runs one flow in this process: its copier and its duties."""
 
 import logging
 import threading
@@ -10,13 +10,14 @@ from functools import partial
 
 from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.records import Checkpoint, OffsetSync
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.flows.translation import SyncStore
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.errors import KafkaAdminError
-from ha_core.mirror_client import FollowedCheckpoints, MirrorClient
+from ha_core.mirror_client import FollowedTopic, MirrorClient
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.claims import RemoteTopicClaims
 from ha_core.mirror_maker.clusters import FlowClusters
@@ -33,6 +34,7 @@ from ha_core.mirror_maker.handover import offsets_producer, require_stopped
 from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.internal_topics import ensure_internal_topics
 from ha_core.mirror_maker.membership import FlowMembership
+from ha_core.mirror_maker.mirror_maker_1_group import GroupPlaces, begin_after_group, group_places
 from ha_core.mirror_maker.name_owners import OtherWriters, RemoteTopicOwners
 from ha_core.mirror_maker.producing import InternalProducer
 from ha_core.mirror_maker.remote_topics import RemoteTopics
@@ -44,7 +46,7 @@ from ha_core.store.errors import StoreError
 
 log = logging.getLogger(__name__)
 _SHARES_S = 3
-"""Pause between looks at this worker's shares, where the file has topics looked at only once."""
+"""Seconds between looks at this worker's shares, if the file disables `refresh.topics`."""
 _SYNCS_S = 1.0
 _CLAIMS_S = 1.0
 _GUARDS_S = 10.0
@@ -56,7 +58,7 @@ NOTHING = RemotePlan({}, {}, (), ())
 
 @dataclass
 class FlowParts:
-    """The parts of a flow that has started."""
+    """Everything that belongs to a started flow."""
 
     copier: Copier
     topics: RemoteTopics
@@ -66,13 +68,14 @@ class FlowParts:
     looked: FirstLook
     end_to_end: EndToEnd
     for_mirror_maker: OffsetsForMirrorMaker
+    places: GroupPlaces | None
     plan: RemotePlan = NOTHING
 
 
 class RunningFlow:
-    """Starts by itself, and as often as a cluster is away: flows do not wait for one another.
+    """Starts in its own thread, and retries while a cluster is unreachable, so flows do not wait for one another.
 
-    :ivar trouble: why it has not started; "": it has.
+    :ivar trouble: why the flow has not started; "": it has started.
     """
 
     def __init__(
@@ -85,9 +88,9 @@ class RunningFlow:
         guards: bool = False,
     ) -> None:
         """
-        :param owners: shared by all flows of this process.
+        :param owners: which flow writes each remote topic; shared by all flows of this process.
         :param earlier: flows into the same target that come before this one in the file.
-        :param guards: brokers of the target refuse other writers of its remote topics, too.
+        :param guards: whether brokers of the target also refuse other writers of the flow's remote topics.
         """
         self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
         self._owners, self._earlier = owners, earlier
@@ -101,7 +104,8 @@ class RunningFlow:
         self._thread.start()
 
     def stop(self) -> None:
-        """Returns after its threads have ended. Records in flight are acknowledged, or are copied again later."""
+        """Stop the flow; returns after its threads have ended. Records in flight are acknowledged, or another copier
+        copies them later."""
         self._ending.set()
         self._thread.join()
         if self.parts is not None:
@@ -110,12 +114,24 @@ class RunningFlow:
             for duty in self.parts.duties:
                 duty.join()
             self.parts.copier.stop()
-            try:
-                # Before other workers take the shares: theirs are higher, and must come later.
-                self.parts.for_mirror_maker.write()
-            except EXPECTED as error:
-                log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
+            self._tell_mirror_maker(self.parts)
         self._opened.close()
+
+    def _tell_mirror_maker(self, parts: FlowParts) -> None:
+        """Before other workers take the shares: theirs are higher, and must come later."""
+        try:
+            told = parts.for_mirror_maker.write_last()
+        except EXPECTED as error:
+            log.warning("%s: MirrorMaker 2 is not told how far it has copied: %s", self.flow.name, error)
+            return
+        if untold := sorted(parts.copier.by_source.keys() - set(told)):
+            log.warning(
+                "%s: MirrorMaker 2 is not told how far %s-%d and %d more partitions are copied, which are not being "
+                "copied now. Run `switchyard flows give-back` before it starts, or it doubles records.",
+                self.flow.name,
+                *untold[0],
+                len(untold) - 1,
+            )
 
     def _start(self) -> None:
         pause_s = _FIRST_PAUSE_S
@@ -132,7 +148,7 @@ class RunningFlow:
             pause_s = min(2 * pause_s, _LONGEST_PAUSE_S)
 
     def _tried(self) -> str:
-        """Why it cannot start now; "": it has started."""
+        """Try to start. Returns why the flow cannot start now; "": it has started."""
         try:
             self._open()
         except EXPECTED as error:
@@ -163,38 +179,40 @@ class RunningFlow:
             flow.name,
             self._admin(flow.source),
             self._admin(flow.target),
-            lambda share: self._membership.still_ours(self.key, share),
+            lambda: self._membership.shares_now(self.key),
             retakes=not self._membership.alone,
             isolation=flow.isolation,
         )
-        self._opened.callback(copier.stop)  # also where a later part cannot be opened, and the flow starts again
+        self._opened.callback(copier.stop)  # runs also if a later part cannot be opened and the start is repeated
         topics = RemoteTopics(flow, source, target, self.leads, claims.claim, self._other_writers().of)
         to_target = InternalProducer(flow.target, self._clusters.librdkafka(flow.target))
         looked: FirstLook = {}
         if flow.begins_at == "latest":
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
+        places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
         syncs = self._syncs(copier, to_target)
-        groups = self._groups(copier, to_target)
+        held = HeldPartitions(self._shares_now)
+        groups = self._groups(copier, to_target, held)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
-        for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached)
+        for_mirror_maker = OffsetsForMirrorMaker(flow.source, self._admin(flow.target), theirs, copier.reached, held)
         claiming = Duty("claims", _CLAIMS_S, lambda: claims.claim_copied(copier.topics()))
         guarding = tuple(self._guarding(copier)) if self._guards else ()
         others = self._duties(copier, topics, syncs, groups, to_target, end_to_end, for_mirror_maker)
         duties = (claiming, *guarding, *others)
-        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker)
+        self.parts = FlowParts(copier, topics, syncs, groups, duties, looked, end_to_end, for_mirror_maker, places)
         log.info("%s starts", flow.name)
         for duty in duties:
             duty.start(flow.name)
 
     def _other_writers(self) -> OtherWriters:
-        self._opened.callback(self._owners.take, self.flow, ())  # frees all
+        self._opened.callback(self._owners.take, self.flow, ())  # frees all remote topics of the flow
         sources = {flow.source: self._admin(flow.source) for flow in self._earlier}
         return OtherWriters(self.flow, self._owners, self._earlier, lambda alias: sources[alias].list_topics())
 
     def leads(self) -> bool:
-        """Whether this worker does the work that the flow needs once."""
+        """Whether this worker does the tasks that the flow needs once."""
         return FIRST_SHARE in self._membership.shares(self.key)
 
     def _duties(
@@ -247,20 +265,25 @@ class RunningFlow:
         begins: dict[Partition, int] = {}
         if self.flow.begins_at == "latest":
             begins = starts(self.flow, self.parts.looked, plan.copies)
+        if self.parts.places is not None:
+            begins |= self.parts.places.starts(plan.copies)
         self.parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
 
     def _continue(self) -> None:
         assert self.parts is not None
         copier = self.parts.copier
-        statuses = {id_: one for id_, one in copier.statuses().items() if id_ in copier.copies}
-        foreign = [copier.copies[id_] for id_, one in statuses.items() if one.foreign]
-        damaged = [copier.copies[id_] for id_, one in statuses.items() if one.damaged]
+        stopped = {id_: one for id_, one in copier.damaged().items() if id_ in copier.copies}
+        foreign = [copier.copies[id_] for id_, one in stopped.items() if one.foreign]
+        damaged = [copier.copies[id_] for id_, one in stopped.items() if one.damaged]
         if not foreign and not damaged:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
             settings = self._clusters.librdkafka(self.flow.target)
             earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
             begun = earlier.begin(foreign)
+            if self.parts.places is not None:
+                after = [copy for copy in foreign if copy not in begun]
+                begun += begin_after_group(source, target, self.parts.places, self.parts.plan.copies, after)
             copier.again(begun)
             left = [copy for copy in (*foreign, *damaged) if copy not in begun]
             copier.again(Handover(self.flow.name, self.flow.source, source, target, settings).begin(left))
@@ -275,9 +298,12 @@ class RunningFlow:
         producer = to_target
         if flow.syncs_in == "source":
             producer = InternalProducer(flow.source, self._clusters.librdkafka(flow.source))
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.newest_runs)
+        where = flow.source if flow.syncs_in == "source" else flow.target
+        written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
+        self._opened.callback(written.close)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, written)
 
-    def _groups(self, copier: Copier, to_target: InternalProducer) -> GroupOffsets | None:
+    def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow
         if flow.checkpoints_s is None:
             return None
@@ -292,16 +318,15 @@ class RunningFlow:
             return store
 
         topic = flow.policy.checkpoints_topic(flow.source)
-        written = FollowedCheckpoints(self._clusters.librdkafka(flow.target), topic)
+        written = FollowedTopic(self._clusters.librdkafka(flow.target), topic, Checkpoint)
         self._opened.callback(written.close)
         maps = ExactMaps(target, copier.coverage, earlier)
-        held = HeldPartitions(self._shares_now)
         return GroupOffsets(flow, source, target, to_target, maps, lambda: copier.by_source, held, written)
 
     def _shares_now(self) -> frozenset[int]:
         try:
             return self._membership.shares_now(self.key)
-        except StoreError:  # while ZooKeeper is away, each worker goes on with its shares
+        except StoreError:  # while ZooKeeper is unreachable, each worker keeps its shares
             return self._membership.shares(self.key)
 
     def _admin(self, alias: str) -> Admin:

@@ -1,4 +1,4 @@
-"""States of flows in a worker, for operators, metrics and other processes. Unknown numbers are None, never 0."""
+"""The states of a worker's flows, for operators, metrics and other processes. Unknown numbers are None, never 0."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -12,22 +12,23 @@ from ha_core.mirror_maker.duties import Duty
 from ha_core.mirror_maker.running_flow import RunningFlow
 
 MAX_NAMED = 20
-"""Partitions, topics and groups that are named, the most urgent first; the others are counted."""
+"""Maximum number of partitions, topics or groups that a state names, the most urgent first; others are only counted."""
 
 
 @dataclass(frozen=True)
 class FlowState:
-    """A flow in one worker, over its shares.
+    """The state of a flow in one worker, over the worker's shares.
 
-    :ivar trouble: why it has not started; "": it has.
+    :ivar trouble: why the flow has not started; "": it has started.
     :ivar partitions: state → number of partitions.
-    :ivar lag_records: offsets that the source has acknowledged and the copies lack; None: not known of every one.
-    :ivar lag_ms: largest one; None: not known of every one.
-    :ivar overtaken: offsets that retention deleted in the source before they were copied; None: not known of every
-        partition.
-    :ivar worst: partitions that are not copied, and those with most lag or that retention has overtaken.
-    :ivar duties: duty → why its last round failed; "": it did not.
-    :ivar offsets: translated group offsets by precision.
+    :ivar lag_records: number of offsets that the source has acknowledged and the copies lack; None: unknown for at
+        least one partition.
+    :ivar lag_ms: the largest lag of a partition; None: unknown for at least one partition.
+    :ivar overtaken: number of offsets that retention deleted in the source before they were copied; None: unknown for
+        at least one partition.
+    :ivar worst: partitions that are not copied, that have most lag, or that retention has overtaken.
+    :ivar duties: duty → why its last round failed; "": it succeeded.
+    :ivar offsets: precision → number of translated group offsets.
     """
 
     flow: str
@@ -50,7 +51,13 @@ class FlowState:
     duties: dict[str, str]
 
     def to_json(self) -> dict[str, object]:
-        return asdict(self)
+        """Named tuples would be lists in JSON, and readers look for their fields."""
+        named: dict[str, tuple[SkippedTopic, ...] | tuple[SkippedGroup, ...]] = {
+            "skipped_topics": self.skipped_topics,
+            "skipped_groups": self.skipped_groups,
+            "not_committed": self.not_committed,
+        }
+        return asdict(self) | {name: [one._asdict() for one in those] for name, those in named.items()}
 
 
 def state_of(running: RunningFlow) -> FlowState:

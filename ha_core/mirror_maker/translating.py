@@ -1,8 +1,8 @@
-"""The exact map of each copy, for offsets of groups.
+"""Translates groups' offsets by the exact map of each copy.
 
-The copier's newest runs are in memory and answer for groups near the end. For a group further back all runs are read
-from the copy log, and kept: only newer ones are added to them. Where MirrorMaker 2 copied before, the map begins at the
-handover, and offsets below it are translated by its offset syncs.
+The copier's newest runs are in memory and suffice for groups near the end. For a group further back, all runs are read
+once from the copy log and kept; newer runs are added to them. If MirrorMaker 2 copied before, the map begins at the
+handover, and MirrorMaker 2's offset syncs translate offsets below it.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,14 +16,14 @@ from ha_core.mirror.notes import CopyId
 from ha_core.model import Run
 
 _MAX_RUNS = 2_000_000
-"""Runs kept of all copies together, some 200 MB; those that were read longest ago go first."""
+"""Maximum number of kept runs of all copies together, about 200 MB. The runs that were read longest ago go first."""
 
 
 @dataclass
 class ExactMaps:
     """
-    :ivar newest: how far each copy of this worker is, with its newest runs.
-    :ivar earlier: reads the offset syncs of the flow, for copies that MirrorMaker 2 began.
+    :ivar newest: how far each of this worker's copies is, with its newest runs.
+    :ivar earlier: reads the flow's offset syncs, for copies that MirrorMaker 2 began.
     """
 
     target: Admin
@@ -35,7 +35,7 @@ class ExactMaps:
     def translate(self, wanted: Mapping[CopyPartition, Iterable[int]]) -> dict[tuple[CopyId, int], Translation]:
         """
         :param wanted: copy → source offsets.
-        :returns: (copy, source offset) → translation; missing for copies that are not copied now.
+        :returns: (copy, source offset) → translation. Copies that are not being made now are missing.
         :raises KafkaAdminError: the copy log cannot be read.
         :raises CopyDamagedError: a note in it cannot be read.
         """
@@ -68,26 +68,26 @@ class ExactMaps:
                 self._syncs = self.earlier()
             return self._syncs.translate(*copy.source_key, offset)
         if found.precision == "copied-end" and offset <= known.end:
-            return Translated(found.offset, "exact")  # what follows the last record is markers and the like
+            return Translated(found.offset, "exact")  # the source has no committed record in between, only markers
         return found
 
     def _by_runs(self, id_: CopyId, known: CopyCoverage, offset: int) -> Translation:
         recent = known.runs
         if not recent:
-            # Nothing is copied, so the first record of the copy will be the group's first one.
+            # Nothing is copied yet, so the first copied record will be the group's first one.
             return Translated(known.target, "first-copied" if offset < known.source_base else "copied-end")
         if offset >= recent[0].source:
             return by_runs(recent, offset)
         runs = self._joined(id_, recent)
         if runs is None:
-            return Untranslated("its copier has not written its whole map yet")
+            return Untranslated("the copier has not written the copy's whole map yet")
         return by_runs(runs, offset)
 
     def _reaches(self, id_: CopyId, recent: tuple[Run, ...]) -> bool:
         return self._joined(id_, recent) is not None
 
     def _joined(self, id_: CopyId, recent: tuple[Run, ...]) -> list[Run] | None:
-        """All runs; None: runs are missing between those that are kept and the recent ones."""
+        """All runs of a copy; None: runs between the kept ones and the recent ones are missing."""
         whole = self._whole.get(id_)
         if whole is None or whole[-1].source < recent[0].source:
             return None

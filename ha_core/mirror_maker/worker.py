@@ -1,4 +1,4 @@
-"""A worker: all flows of a configuration in this process, until it is stopped. It follows changes of its file."""
+"""Runs all flows of a configuration in this process until it is stopped, and follows changes of the configuration."""
 
 import logging
 import threading
@@ -23,15 +23,15 @@ _Start = Callable[[FlowConfig, FlowClusters, FlowMembership], Running]
 
 
 class StrangerError(FlowError):
-    """Another process copies a flow of this worker, and they do not know each other."""
+    """Another process, which this worker does not know, copies one of its flows."""
 
 
 @dataclass
 class Worker:
     """
-    :ivar read: the configuration as it is now, the same object until it changes; raises FlowError.
-    :ivar targets: only flows into these clusters (`--clusters`); empty: all.
-    :ivar guards: brokers refuse other writers of remote topics (`--guard-remote-topics`).
+    :ivar read: reads the current configuration; returns the same object until it changes; raises FlowError.
+    :ivar targets: run only flows into these clusters (`--clusters`); empty: all.
+    :ivar guards: whether brokers also refuse other writers of remote topics (`--guard-remote-topics`).
     """
 
     read: Callable[[], Configuration]
@@ -42,15 +42,17 @@ class Worker:
     _owners: RemoteTopicOwners = field(default_factory=RemoteTopicOwners)
     _ending: threading.Event = field(default_factory=threading.Event)
     _found: Configuration | None = None
+    _clusters: FlowClusters | None = None
     _trouble: str = ""
 
     def stop(self) -> None:
-        """From any thread, or a signal."""
+        """Make `run` return; from any thread or signal handler."""
         self._ending.set()
 
     def run(self) -> None:
-        """
-        :raises FlowError: the configuration cannot be used, at the start.
+        """Run the flows until `stop`.
+
+        :raises FlowError: the configuration cannot be used at the start, or a copy loop has ended with an error.
         :raises StrangerError: another process copies a flow.
         """
         self._apply(self.read())
@@ -62,7 +64,8 @@ class Worker:
                 if looks % round(_REPORT_S / _LOOK_S) == 0:
                     self._reread()
                     self._tell()
-                    self.membership.report({state.flow: state.to_json() for state in self.states()})
+                    if not self.membership.alone:  # else no other process can see it
+                        self.membership.report({state.flow: state.to_json() for state in self.states()})
         finally:
             self._stop(list(self.running))
 
@@ -70,14 +73,19 @@ class Worker:
         return [state_of(running) for running in self.flows()]
 
     def flows(self) -> list[RunningFlow]:
-        """Flows that copy, by name. From any thread."""
+        """Flows that copy, sorted by name; from any thread."""
         return [running for _, running in sorted(self.running.items()) if isinstance(running, RunningFlow)]
 
     def _apply(self, found: Configuration) -> None:
-        """Stop flows that are gone or changed, and start the others; unchanged ones go on."""
-        if found is self._found:
-            return
-        clusters = FlowClusters(found.clusters, found.name)
+        """Stop flows that are gone or changed, or whose clusters are reached in another way, and start the others;
+        unchanged ones go on."""
+        before = self._clusters
+        if found is self._found and before is not None:
+            clusters = before.renewed()
+            if clusters is None:
+                return
+        else:
+            clusters = FlowClusters(found.clusters, found.name)
         for remark in (*found.remarks, *clusters.remarks):
             log.warning("%s%s", remark.place, remark.text)
         wanted: dict[str, tuple[FlowConfig, _Start]] = {
@@ -85,9 +93,18 @@ class Worker:
         }
         wanted |= {f"{flow.name} heartbeats": (flow, HeartbeatFlow) for flow in found.heartbeats_only}
         chosen = {name: one for name, one in wanted.items() if not self.targets or one[0].target in self.targets}
-        moved = self._found is not None and found.clusters != self._found.clusters
-        self._found = found
-        self._stop([name for name, one in self.running.items() if moved or one.flow != _flow_of(chosen.get(name))])
+        moved = (
+            set[str]() if before is None else {alias for alias in clusters.aliases if before.differs(clusters, alias)}
+        )
+        self._found, self._clusters = found, clusters
+        ended = list[str]()
+        for name, one in self.running.items():
+            if one.flow != _flow_of(chosen.get(name)):
+                ended.append(name)
+            elif others := moved & {one.flow.source, one.flow.target}:
+                log.info("%s starts again: other keys or certificates of %s", name, ", ".join(sorted(others)))
+                ended.append(name)
+        self._stop(ended)
         for name, (flow, start) in chosen.items():
             if name not in self.running:
                 self.running[name] = start(flow, clusters, self.membership)
@@ -107,13 +124,14 @@ class Worker:
             self._trouble = ""
         except FlowError as error:
             if str(error) != self._trouble:
-                log.warning("flows go on as they are: %s", error)
+                log.warning("flows keep running as before: %s", error)
             self._trouble = str(error)
 
     def _tell(self) -> None:
         for running in self.flows():
             if running.parts is not None:
-                running.standstills.look(running.parts.copier.statuses())
+                copier = running.parts.copier
+                running.standstills.look(copier.standing(), copier.copies)
 
     def _check(self) -> None:
         for running in self.running.values():
@@ -123,8 +141,8 @@ class Worker:
                 if taken := running.parts.copier.taken_by_strangers():
                     raise StrangerError(
                         f"{running.flow.name}: another process copies {taken[0].topic}-{taken[0].partition} and "
-                        f"{len(taken) - 1} more partitions. Stop one of the two, or give both --zookeeper, so that "
-                        "they share the flow."
+                        f"{len(taken) - 1} more partitions. Stop one of the two processes, or give both --zookeeper, "
+                        "so that they share the flow."
                     )
 
     def _stop(self, names: Collection[str]) -> None:

@@ -2,13 +2,15 @@
 
 from ha_core.model.brought_rights import BroughtRights
 from ha_core.model.checkpoints import GroupCheckpoints
+from ha_core.model.checks import PlatformChange, SeenProblems
 from ha_core.model.cluster import Cluster, Mask
 from ha_core.model.direct_groups import DirectGroups
 from ha_core.model.document import Document, UnreadableDocumentError
+from ha_core.model.drill import Drill, DrillSchedule
 from ha_core.model.extent import Extent
 from ha_core.model.flow_declaration import FlowDeclaration
 from ha_core.model.flow_worker import FlowWorker
-from ha_core.model.gateway import ExpectedGateway, GatewayRecord, VirtualNode
+from ha_core.model.gateway import ExpectedGateway, ExpectedNumber, GatewayRecord, VirtualNode
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, UserBindings, identify
 from ha_core.model.known import KnownGroup, KnownTopic
@@ -38,9 +40,13 @@ from ha_core.model.operation import (
     SingleOperation,
     SwitchOperation,
 )
+from ha_core.model.provenance import Provenance
+from ha_core.model.push_cursor import PushCursor
 from ha_core.model.quota import QuotaUse
 from ha_core.model.remote_topics import FlowId, RemoteTopicPortion
 from ha_core.model.scope import Scope
+from ha_core.model.seal import Seal
+from ha_core.model.strict_history import StrictHistory
 from ha_core.model.topic import Crossing, DeletedRecords, DeletionRequest, Fence, LastSequences, Topic, legal_name
 from ha_core.model.usage import Usage, Use
 from ha_core.model.view import View

@@ -1,4 +1,4 @@
-"""Checkpoints of direct groups: where they go on in a mirror's target."""
+"""Checkpoints of direct groups: the offsets at which they resume in a mirror's target."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ha_core.model.document import FEW_BYTES, Document
 
 
 class GroupCheckpoints(Document):
-    """`/checkpoints/{source}>{target}:{group}`: the translated commits of a group that the target has got. No revision.
+    """`/checkpoints/{source}>{target}:{group}`: a group's translated commits in the target. It has no revision.
 
-    They show which numbers in the target's coordinator are translated. Without one, a sync may have carried the
-    source's number.
+    Checkpoints show which numbers in the target's coordinator are translated. A number without a checkpoint may be the
+    source's number, which a sync has carried over unchanged.
     """
 
     FOLDER = "/checkpoints"
@@ -25,7 +25,7 @@ class GroupCheckpoints(Document):
     at: str
     """UTC, ISO 8601."""
     links: dict[str, str] = {}
-    """Topic → link id of the mirror by whose map they were translated."""
+    """Topic → link id of the mirror whose map translated the commits."""
     offsets: dict[str, dict[int, tuple[int, int]]] = {}
     """Topic → partition → (offset in the source, offset in the target)."""
 
@@ -46,7 +46,7 @@ class GroupCheckpoints(Document):
         return cls(source=source, target=target, group=group, at=at, links=links, offsets=offsets)
 
     def valid(self, links: Mapping[str, str]) -> dict[tuple[str, int], tuple[int, int]]:
-        """Partition → (offset in the source, offset in the target), of mirrors that still have these link ids."""
+        """Partition → (offset in the source, offset in the target), for mirrors that still have these link ids."""
         return {
             (topic, partition): pair
             for topic, partitions in self.offsets.items()
@@ -56,6 +56,6 @@ class GroupCheckpoints(Document):
 
 
 def checkpoint_key(source: str, target: str, group: str = "") -> str:
-    """Key of the document; without a group, the prefix of the keys of a pair. Cluster names have neither `>` nor
-    `:`."""
+    """The document's key; without a group, the prefix of the keys of a pair of clusters. Cluster names contain neither
+    `>` nor `:`."""
     return f"{source}>{target}:{group}"

@@ -5,15 +5,15 @@ from pydantic import Field
 from ha_core.model.document import Document
 
 MAX_PATTERNS = 100
-"""Every group request of a client is compared with all of them, once for each connection."""
+"""Maximum number of patterns: on each connection a gateway compares each requested group with all of them once."""
 
 
 class DirectGroups(Document):
     """`/direct_groups/{pattern}`: groups whose commits are physical offsets of the cluster that holds them.
 
-    All other groups commit client offsets. A coordinator keeps one number for each partition of a group, and nothing in
-    it shows which kind it is. So the name decides: gateways refuse direct groups, and a mirror translates their commits
-    by its map.
+    All other groups commit client offsets. A coordinator stores one number per partition of a group, and the number
+    does not show its kind. So the group's name decides: gateways refuse direct groups, and mirrors translate their
+    commits by their maps.
     """
 
     FOLDER = "/direct_groups"

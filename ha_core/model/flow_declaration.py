@@ -1,4 +1,4 @@
-"""Flows of MirrorMaker 2 that operators declare, for workers on any host."""
+"""Declarations of MirrorMaker 2 flows, which workers on any host run."""
 
 import re
 
@@ -7,15 +7,15 @@ from pydantic import Field
 from ha_core.model.document import FEW_BYTES, Document
 
 MAX_DECLARED_CHARACTERS = 1 << 18
-"""A node of ZooKeeper has at most 1 MB; a flow takes some hundred characters."""
+"""Maximum length of a declaration's text. A ZooKeeper node has at most 1 MB; a flow takes a few hundred characters."""
 MAX_DECLARATIONS = 1_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 class FlowDeclaration(Document):
-    """`/flow_declarations/{name}`: the keys of an `mm2.properties`. Workers follow it (`mirror-maker --declared`).
+    """`/flow_declarations/{name}`: the keys of an `mm2.properties`, which workers follow (`mirror-maker --declared`).
 
-    It has no password: such values are references, which each worker resolves on its own host.
+    A declaration contains no password: it has references instead, which each worker resolves on its own host.
     """
 
     FOLDER = "/flow_declarations"
@@ -24,14 +24,14 @@ class FlowDeclaration(Document):
 
     name: str
     text: str = Field(max_length=MAX_DECLARED_CHARACTERS)
-    """Properties, as Java reads them, in ASCII and without comments."""
+    """Properties in Java's format, in ASCII and without comments."""
     like_3_9: bool = False
-    """Whether keys that it lacks have Kafka 3.9's defaults, where 4.3 has others."""
+    """Whether missing keys have Kafka 3.9's defaults, where 4.3 has others."""
     revision: int = Field(ge=1)
-    """1 at first, one more with each change. After a withdrawal it begins at 1 again."""
+    """Number of the declaration's version: 1 at first, raised by each change, and 1 again after a withdrawal."""
     by: str
     since: str
-    """UTC, ISO 8601; when it was changed last."""
+    """Time of the last change, in UTC, ISO 8601."""
     reason: str
 
 

@@ -1,4 +1,4 @@
-"""A worker of MirrorMaker 2's flows, and the states of its flows for operators."""
+"""A worker of MirrorMaker 2 flows, with the states of its flows for operators."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ MAX_FLOWS = 1_000
 
 
 class FlowWorker(Document):
-    """`/flow_workers/{id}`, ephemeral. All live workers of a flow share it (`ha_core.flows.sharing`)."""
+    """`/flow_workers/{id}`, ephemeral. All live workers of a flow share the flow (`ha_core.flows.sharing`)."""
 
     FOLDER = "/flow_workers"
     KEY = "id"
@@ -25,6 +25,6 @@ class FlowWorker(Document):
     file: str = ""
     """Name of the configuration."""
     flows: tuple[str, ...] = Field(default=(), max_length=MAX_FLOWS)
-    """Flows of which it takes shares: name, and the ids of both clusters."""
+    """Flows that this worker shares: name, and the ids of both clusters."""
     states: dict[str, dict[str, Any]] = {}
-    """Flow → its state in this worker (`ha_core.mirror_maker.state`), bounded there."""
+    """Flow → its state in this worker, which has a bounded size (`ha_core.mirror_maker.states`)."""

@@ -4,7 +4,18 @@ from collections.abc import Iterable
 
 from pydantic import Field
 
-from ha_core.model.document import Document
+from ha_core.model.document import Document, Part
+
+
+class FenceCost(Part):
+    """Cost of one operation's fence for clients of one gateway."""
+
+    refused: int = 0
+    """Requests that were refused, to be sent again."""
+    users: dict[str, tuple[int, float]] = {}
+    """User → its refused requests, and the milliseconds from the first of them to the fence's end at this gateway."""
+    users_left_out: int = 0
+    """Further users, whose requests are in `refused` only."""
 
 
 class GatewayRecord(Document):
@@ -40,6 +51,8 @@ class GatewayRecord(Document):
     out_of_date: dict[str, str] = {}
     """Clusters that do not answer it → when it saw the metadata that it serves of them (UTC, ISO 8601)."""
     lease_ms: int = 0
+    fence_costs: dict[str, FenceCost] | None = None
+    """Operation → cost of its fence here, of the newest operations; None: this version does not count it."""
     first_node_port: int = 0
     """Virtual node n of this gateway listens on `first_node_port + n`."""
     nodes: tuple[int, ...] = ()
@@ -52,21 +65,38 @@ class GatewayRecord(Document):
 
 
 class ExpectedGateway(Document):
-    """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since.
+    """`/expected_gateways/{gateway}`: a gateway that has registered and was not stopped since, or that is declared.
 
     The gateway writes it after its ephemeral record and removes it in an orderly stop, so one without a live record
-    has died or hangs. Workers of one gateway share the document.
+    has died or hangs. That of a declared gateway stays, with the time of the stop. Workers of one gateway share the
+    document.
     """
 
     FOLDER = "/expected_gateways"
     KEY = "gateway"
 
     gateway: str
-    host: str
-    port: int
-    """Bootstrap listener."""
+    host: str = ""
+    port: int = 0
+    """Bootstrap listener; empty and 0: it has never registered."""
+    since: str = ""
+    """Last registration. UTC, ISO 8601; empty: never."""
+    declared: bool = False
+    """An operator has declared it by name."""
+    stopped: str = ""
+    """Its orderly stop after that. UTC, ISO 8601; empty: none."""
+
+
+class ExpectedNumber(Document):
+    """`/expected_number/gateways`: how many gateways an operator expects, whatever their ids are."""
+
+    FOLDER = "/expected_number"
+
+    name: str = "gateways"
+    number: int = Field(ge=1)
+    by: str
     since: str
-    """Last registration. UTC, ISO 8601."""
+    """UTC, ISO 8601."""
 
 
 def by_gateway(records: Iterable[GatewayRecord]) -> dict[str, list[GatewayRecord]]:

@@ -180,10 +180,13 @@ class UserBindings(Document):
     """Forms of client ids, by name or in full, that strip the parts that libraries add (`model.instance`)."""
     read: str | None = None
     """Cluster from whose copies mirrored topics are read, or `NEAREST`; None: they are read from their writer."""
+    local_names: str | None = Field(default=None, min_length=1, max_length=255)
+    """Alias of a flow's source: its remote topics in the cluster of the user's clients are shown to these under the
+    source's names. None: each topic has its own name."""
 
     @property
     def empty(self) -> bool:
-        bound = self.cluster is not None or self.read is not None or self.client_ids
+        bound = self.cluster is not None or self.read is not None or self.client_ids or self.local_names is not None
         return not (bound or self.instances or self.topics or self.groups)
 
     def instance(self, client_id: str) -> str:

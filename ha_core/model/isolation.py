@@ -1,4 +1,4 @@
-"""The records of a log that a reader gets."""
+"""Isolation levels: which records of a log a reader gets."""
 
 from enum import IntEnum
 
@@ -7,10 +7,11 @@ class Isolation(IntEnum):
     """Isolation level of a reader; the numbers are those of FETCH and LIST_OFFSETS (KIP-98)."""
 
     UNCOMMITTED = 0
-    """All records: those of aborted and of open transactions, too."""
+    """All records, including those of aborted and open transactions."""
     COMMITTED = 1
-    """Records of committed transactions, and of producers without any."""
+    """Records of committed transactions, and records outside transactions."""
 
     def end(self, last_stable: int, high_watermark: int) -> int:
-        """End of the log for such a reader, exclusive: nothing above the first open transaction is committed yet."""
+        """The log's end for a reader of this level, exclusive. Nothing above the first open transaction is committed
+        yet."""
         return last_stable if self is Isolation.COMMITTED else high_watermark

@@ -14,6 +14,7 @@ from ha_core.model.document import FEW_BYTES, Document, Part
 from ha_core.model.group import Group
 from ha_core.model.identity import UserBindings
 from ha_core.model.mirror import LostTail, Mirror, MirrorPolicy
+from ha_core.model.provenance import Provenance
 from ha_core.model.scope import Scope
 from ha_core.model.topic import LastSequences, Topic
 
@@ -49,6 +50,8 @@ SingleKind = Literal[
     "withdraw-flows",
     "move-group",
     "direct-groups",
+    "strict-history",
+    "trim-history",
 ]
 """Operations of one revision."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
@@ -293,8 +296,8 @@ class CrossingEvidence(PlannedCuts, MoveEvidence):
     """Partitions added meanwhile, which remain in the origin."""
 
 
-class Operation(Document):
-    """`/operations/{id}`. Its history, one node per entry below it, is never deleted.
+class Operation(Document, Provenance):
+    """`/operations/{id}`. Its history, one node per entry below it, is sealed when it ends (`model/seal`).
 
     Each kind of operation is a subclass with its own request and evidence (`AnyKind`).
     """
@@ -560,6 +563,8 @@ class HistoryEntry(Document):
     step: str
     outcome: Outcome
     ms: float | None = None
+    by: str | None = None
+    """The executor, if it is not the one that the operation began with."""
     detail: dict[str, Any] = {}
 
 

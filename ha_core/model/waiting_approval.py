@@ -19,5 +19,7 @@ class WaitingApproval(Document):
     reason: str = ""
     since: str
     """UTC, ISO 8601."""
+    link: str = ""
+    """Page of the run in Airflow; empty: unknown."""
     answer_by: str
     """Airflow rejects the run at this time. UTC, ISO 8601."""

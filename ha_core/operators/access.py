@@ -97,7 +97,9 @@ class ChangeAccessOperator(PlanAccessOperator):
         try:
             with self._platform() as registry:
                 newest = {kind: at_us for kind, at_us in registry.read.newest_us().items() if kind in kinds}
-                return [*enforced(self.environment, newest, registry.read.has_change_at)] if newest else []
+                if not newest:
+                    return []
+                return [*enforced(self.environment, newest, registry.read.has_change_at, registry.database.name)]
         except (AirflowException, StoreError, RefusedError) as error:
             self.log.warning("cannot check whether gateways enforce the change: %s", error)
             return [f"Whether a gateway enforces it is not known: {error}"]

@@ -22,7 +22,16 @@ from airflow.sdk.exceptions import (
 )
 
 from ha_core.hooks.zookeeper import SwitchyardHook
-from ha_core.operators.dag_run import PLAN, approval_of, of_run, rejected, run_by, run_owner, triggered_by
+from ha_core.operators.dag_run import (
+    PLAN,
+    approval_of,
+    of_run,
+    provenance_of,
+    rejected,
+    run_by,
+    run_owner,
+    triggered_by,
+)
 from ha_core.operators.forms import Flag, FormArguments, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import (
@@ -125,7 +134,7 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
     def environment(self) -> Environment:
         """Opened on first use, and closed when the work ends."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
-        return self._opened.enter_context(hook.get_conn(run_by(self.context)))
+        return self._opened.enter_context(hook.get_conn(run_by(self.context), provenance_of(self.context)))
 
     def finish_own(self) -> tuple[Report, ...]:
         """Finish single operations of this run's killed tasks. Returns reports of those not undone."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+from airflow.sdk.configuration import conf
 
 if TYPE_CHECKING:
-    from ha_core.model import MoveOperation, Operation
+    from ha_core.model import MoveOperation, Operation, Provenance
     from ha_core.operations.engine.environment import Environment
 
 MAX_ATTEMPTS = 99
@@ -104,6 +107,34 @@ def run_by(context: Any) -> str:
     if approver:
         who = f"{who or 'the clock'}, approved by {approver}"
     return f"{who} ({owner})" if who else owner
+
+
+SCHEDULE = "the schedule"
+"""In place of the user who asked, for a scheduled run."""
+
+
+def provenance_of(context: Any) -> Provenance:
+    """The people behind the run's operations, the run's page in Airflow, and the version of its DAGs."""
+    from ha_core.model import Provenance
+
+    run, answer = context["dag_run"], approval_of(context)
+    approver, at = responder(answer), (answer or {}).get("responded_at")
+    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    scheduled = str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "scheduled"
+    bundle = getattr(context["ti"], "bundle_instance", None)
+    return Provenance(
+        asked_by=triggered_by(context) or (SCHEDULE if scheduled else None),
+        approved_by=approver or None,
+        approved_at=_utc(at) if approver and at is not None else None,
+        run_url=f"{base}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}" if base else None,
+        bundle_version=getattr(bundle, "version", None),
+    )
+
+
+def _utc(at: datetime | str) -> str:
+    """As all times in documents are written."""
+    read = datetime.fromisoformat(at) if isinstance(at, str) else at
+    return read.astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def of_run(by: str, owner: str) -> bool:

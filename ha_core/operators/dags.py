@@ -11,9 +11,11 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from inspect import getdoc
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import DAG, TriggerRule
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowSkipException
 
 from ha_core.hooks.zookeeper import SwitchyardHook
@@ -77,6 +79,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
             by=triggered_by(context),
             reason=str(context["params"].get("reason") or "")[:MAX_REASON],
             since=now.isoformat(timespec="seconds"),
+            link=_page_of(context),
             answer_by=(now + self.response_timeout).isoformat(timespec="seconds"),
         )
 
@@ -99,6 +102,13 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
         self._note(context, lambda environment: environment.store.end_approval(run_owner(context)))
         self.log.info("%s by %s", ", ".join(chosen), who or "timeout: no answer in time")
         return answer
+
+
+def _page_of(context: Context) -> str:
+    """Address of the run's page; empty without a base URL."""
+    base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
+    run = context["dag_run"]
+    return f"{base}/dags/{quote(run.dag_id)}/runs/{quote(run.run_id)}" if base else ""
 
 
 BACKGROUND: dict[str, Any] = {"pool": os.environ.get("SWITCHYARD_POOL") or "default_pool"}

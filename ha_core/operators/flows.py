@@ -1,4 +1,4 @@
-"""Flows of MirrorMaker 2: declarations, and groups that move by them."""
+"""Operators for MirrorMaker 2 flows: declare and withdraw flows, and move groups."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ DECLARE, WITHDRAW, CHECK = ACTIONS = ("declare", "withdraw", "check")
 
 
 class LookAtFlowsOperator(SwitchyardOperator):
-    """Log the flows of a declaration, remarks about its keys and its clusters, and all its errors. Changes nothing.
+    """Log the flows of a declaration, remarks about its keys and clusters, and all its errors. Changes nothing.
 
     Fails if there are errors.
 
-    :param declaration: its name.
-    :param properties: the keys of an `mm2.properties`, as such or as YAML; for a withdrawal none.
+    :param declaration: the declaration's name.
+    :param properties: the keys of an `mm2.properties`, as properties or as YAML; empty for a withdrawal.
     :param reason: kept with the declaration and in the history.
     :param action: `declare`, `withdraw` or `check`.
-    :param unprobed: do not ask the clusters.
+    :param unprobed: whether not to ask the clusters.
     """
 
     declaration: Any = Text(name="name")
@@ -45,7 +45,9 @@ class LookAtFlowsOperator(SwitchyardOperator):
             self.would(words, objections=["none"])
             return {"name": self.declaration, "words": words}
         plan = self._plan()
-        change = f"would declare {plan.words}" if plan.changed else f"{self.declaration} is declared so already"
+        change = (
+            f"would declare {plan.words}" if plan.changed else f"{self.declaration} is already declared with these keys"
+        )
         if self.action == CHECK:
             self.done(f"checked, nothing was changed: {plan.words}")
         else:
@@ -64,13 +66,13 @@ class LookAtFlowsOperator(SwitchyardOperator):
 
     def _require_action(self) -> None:
         if self.action not in ACTIONS:
-            raise RefusedRequestError(f"The action {self.action!r} is none of {', '.join(ACTIONS)}.")
+            raise RefusedRequestError(f"The action {self.action!r} is unknown; give one of {', '.join(ACTIONS)}.")
 
 
 class ChangeFlowsOperator(LookAtFlowsOperator):
-    """Store or delete the declaration, in one revision. Skipped if it is so already, and for a check."""
+    """Store or delete the declaration, in one revision. Skipped for a check, and if there is nothing to change."""
 
-    preview_in: ClassVar[str] = "its flows are in the log of the task before"
+    preview_in: ClassVar[str] = "its flows are in the log of the previous task"
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.flows.declaring import declare, withdraw
@@ -99,10 +101,10 @@ class LookAtGroupOperator(SwitchyardOperator):
 
     Fails if the group has members, or an offset cannot be moved.
 
-    :param group: its name.
+    :param group: the group's name.
     :param flow: `SOURCE->TARGET`.
-    :param declaration: the flow's; empty: the only one that has it.
-    :param repeat: accept lower offsets where exact ones are not known.
+    :param declaration: name of the flow's declaration; empty: the only one that has the flow.
+    :param repeat: whether to accept lower offsets where exact ones are unknown.
     :param wait_s: seconds to wait until the group has no members.
     """
 
@@ -134,7 +136,7 @@ class LookAtGroupOperator(SwitchyardOperator):
 class MoveGroupOperator(LookAtGroupOperator):
     """Commit the group's offsets in the other cluster, at its exact records."""
 
-    preview_in: ClassVar[str] = "its offsets are in the log of the task before"
+    preview_in: ClassVar[str] = "its offsets are in the log of the previous task"
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.flows.moving_group import move_group

@@ -205,7 +205,7 @@ def some_topics() -> Param:
 
 
 def reason() -> Param:
-    text = "Kept in the history, which is never deleted. A ticket number is a good reason."
+    text = "Kept in the history, which proves itself. A ticket number is a good reason."
     return field("Reason", text, "string", minLength=3)
 
 

@@ -45,7 +45,7 @@ def _look() -> str:
     from ha_core.kafka.errors import SecurityProfileError
     from ha_core.operations.clusters.mirrors import mirrors_now, synced
     from ha_core.operations.mirror.pattern_states import patterns_now
-    from ha_core.operations.overview.health import left_behind
+    from ha_core.operations.overview.topic_health import left_behind
     from ha_core.present.mirror_picture import document
     from ha_core.present.mirrors import below_mirrors
     from ha_core.store.errors import StoreError

@@ -5,9 +5,15 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
+
+from airflow.sdk.exceptions import AirflowException
 
 from ha_core.hooks.platform import PlatformHook
+from ha_core.hooks.zookeeper import SwitchyardHook
+
+if TYPE_CHECKING:
+    from ha_core.operations.engine.environment import Environment
 
 log = logging.getLogger("switchyard.airflow")
 RETRY_S = 5.0
@@ -22,13 +28,25 @@ def platform_app(caller_of: Callable[..., str]) -> Any:
     """
     from fastapi import Depends
 
+    from ha_core.kafka.errors import SecurityProfileError
+    from ha_core.operations.access.enforcing import RestEnforcement
+    from ha_core.operations.engine.errors import RefusedError
     from ha_core.platform.serving.app import make_operators_app
     from ha_core.platform.serving.tokens import Caller
 
     def caller(name: Annotated[str, Depends(caller_of)]) -> Caller:
         return Caller(name, "operator")
 
-    return make_operators_app(PlatformHook().get_conn(), caller)
+    platform = PlatformHook().get_conn()
+
+    def opens() -> Environment:
+        try:
+            return SwitchyardHook().get_conn("airflow:rest")
+        except (AirflowException, SecurityProfileError, ValueError) as error:
+            raise RefusedError(str(error)) from error
+
+    enforcement = RestEnforcement(opens, platform.read.has_change_at, platform.database.name)
+    return make_operators_app(platform, caller, enforcement)
 
 
 class WhenCalled:

@@ -74,7 +74,12 @@ class _PlanOperator(SwitchyardOperator):
         raise NotImplementedError
 
     def _hand_on(self, proposal: Proposal) -> dict[str, Any]:
-        move = {"request": proposal.request.model_dump(mode="json"), "moves": sorted(proposal.moves.reasons)}
+        judged = proposal.judged
+        move = {
+            "request": proposal.request.model_dump(mode="json"),
+            "moves": sorted(proposal.moves.reasons),
+            "judged": None if judged is None else judged.model_dump(mode="json"),
+        }
         self.push(MOVE, move)
         document = proposal.to_json()
         self.push_result(document)
@@ -165,7 +170,8 @@ class AcquireOperator(SwitchyardOperator):
 
         move = self.proposal(MOVE)
         moves = {"reasons": dict.fromkeys(move["moves"], "")}
-        return Proposal.model_validate({"request": move["request"], "revision": 0, "moves": moves})
+        handed_on = {"request": move["request"], "judged": move.get("judged")}
+        return Proposal.model_validate({**handed_on, "revision": 0, "moves": moves})
 
 
 class StepOperator(SwitchyardOperator):

@@ -89,6 +89,8 @@ def explanations_page(answers: Sequence[Mapping[str, Any]], agree: bool, unanswe
         client = f"{answer['user']}+{answer['instance']}" if answer["instance"] else answer["user"]
         where = f"{gateways}, revision {answer['revision']}"
         yield Marked(f"{client}, {answer['kind']} {answer['name']} ({where})", "strong")
+        if answer.get("remote_topic"):  # older gateways do not send it
+            yield f"shows the remote topic {answer['remote_topic']}, which only its flow writes"
         yield from _led(answer["leading"])
         yield from _moved(answer["kind"], answer["moved"])
         yield from _allowed(answer["allowed"])

@@ -9,7 +9,7 @@ from ha_core.present.page import MAX_ROWS, Marked, Page, Table
 
 def direct_groups_page(now: DirectGroupsNow) -> Page:
     if not now.patterns:
-        yield ("no groups are named as direct: all commits count as client offsets, and mirrors carry them as they are")
+        yield ("no direct groups are named: all commits count as client offsets, and mirrors carry them over unchanged")
         return
     rows = [(one.pattern, one.since, one.by, one.reason) for one in now.patterns]
     yield Table(("direct groups", "since", "by", "reason"), rows, max_rows=MAX_ROWS)
@@ -19,7 +19,7 @@ def direct_groups_page(now: DirectGroupsNow) -> Page:
     if groups:
         yield Table(("group", "named by", "in"), groups, max_rows=MAX_ROWS)
     for one in now.conflicts:
-        yield Marked(f"group {one.group} is named by {one.pattern!r}, and {one.why}: gateways refuse it", "bad")
+        yield Marked(f"group {one.group} is named by {one.pattern!r}, but {one.why}: gateways refuse it", "bad")
     yield from (f"{cluster} cannot be asked: {why}" for cluster, why in now.unasked.items())
 
 

@@ -1,4 +1,4 @@
-"""Pages about declared flows, and groups that move by them."""
+"""Pages about declared flows, and about groups that move by flows."""
 
 from collections.abc import Iterable, Iterator
 
@@ -10,10 +10,10 @@ from ha_core.present.page import Marked, Page, Table
 
 
 def declaring_page(plan: Declaring) -> Page:
-    """The flows of a declaration, and what was found about its keys and its clusters."""
+    """The flows of a declaration, and remarks about its keys and clusters."""
     yield plan.words
     if not plan.changed:
-        yield "It is declared so already."
+        yield "It is already declared with these keys."
     yield from remark_lines(plan.remarks)
 
 
@@ -23,14 +23,14 @@ def remark_lines(remarks: Iterable[Remark]) -> Iterator[str]:
 
 
 def declared_page(declarations: Iterable[tuple[FlowDeclaration, int]]) -> Page:
-    """:param declarations: each with the number of its workers."""
+    """:param declarations: declarations, each with the number of its workers."""
     columns = ("name", "revision", "workers", "since", "by", "reason")
     rows = [(one.name, one.revision, count, one.since, one.by, one.reason) for one, count in declarations]
     return (Table(columns, rows),) if rows else ("No flows are declared.",)
 
 
 def group_move_page(move: GroupMove) -> Page:
-    """Each offset of the group, in both clusters."""
+    """Each of the group's offsets, in both clusters."""
     columns = ("partition", f"offset in {move.source}", f"partition in {move.target}", "offset there", "remark")
     rows: list[tuple[object, ...]] = [
         (f"{one.topic}-{one.partition}", one.offset, f"{one.place[0]}-{one.place[1]}", one.there, one.repeats)

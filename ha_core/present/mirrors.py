@@ -9,14 +9,14 @@ from ha_core.operations.absence.reconciled import LOGIN, Reconciled
 from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow
 from ha_core.operations.copies.comparing import WELL, MirrorsCompared, PartitionCompared, State
 from ha_core.operations.copies.syncing.passes import MirrorsSynced
-from ha_core.operations.engine.report import Problem
 from ha_core.operations.mirror.pattern_states import PatternsNow
 from ha_core.plan.absence.decision import FINDINGS
+from ha_core.plan.facts.problem import Problem
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.mirror_patterns import patterns_page
 from ha_core.present.page import MAX_ROWS, Mark, Marked, Page, Table, number, size
-from ha_core.present.state import problems_page
+from ha_core.present.problems import problems_page
 
 LEVEL_S = 10
 """A copy that could lose no more than this is level with its source."""

@@ -37,6 +37,8 @@ class Table:
     """Makes a log line of the cells of a row; None: column after column."""
     max_rows: int | None = None
     """Rows on a terminal; None: all of them."""
+    whole: Sequence[str] = ()
+    """Columns that a terminal never cuts: names and ids to be copied."""
 
 
 Page = Iterable[str | Table]

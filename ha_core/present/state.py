@@ -3,14 +3,12 @@
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from ha_core.model import GatewayRecord, HistoryEntry, KnownGroup, KnownTopic, Lock, Operation, Usage, UserBindings
-from ha_core.model.gateway import by_gateway
+from ha_core.model import HistoryEntry, KnownGroup, KnownTopic, Operation, Usage, UserBindings
 from ha_core.operations.access.bindings import BindingsPlan
 from ha_core.operations.access.bindings_file import display_levels
-from ha_core.operations.access.caches import CacheStanding
 from ha_core.operations.clusters.inventory import Overview
 from ha_core.operations.clusters.registered import ClusterState
-from ha_core.operations.engine.report import Problem
+from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operations.running.settling import CrossingStatus
 from ha_core.plan.absence.masking import Affected
@@ -22,79 +20,6 @@ from ha_core.present.page import Mark, Marked, Page, Table, number
 
 MAX_ROWS = 1_000
 _STATUS: dict[str, Mark] = {"Migrating": "warning", "Migrated": "good", "Aged": "dim"}
-
-
-def status_page(
-    revision: int,
-    clusters: Collection[ClusterState],
-    gateways: Collection[GatewayRecord],
-    running: Collection[Operation],
-    locks: Collection[Lock],
-) -> Page:
-    yield f"revision {revision}"
-    states = [(s.cluster.name, s.cluster.bootstrap, s.words, s.mask_words) for s in clusters]
-    yield Table(("cluster", "bootstrap", "state", "masked"), states, title="clusters")
-    alive = [_gateway_row(revision, name, workers) for name, workers in by_gateway(gateways).items()]
-    yield Table(("gateway", "bootstrap", "revision", "behind", "lease ms", "drained"), alive, title="gateways")
-    # For each worker of a gateway that reports it: brokers may be unreachable from one of them only.
-    old = [(g.id, cluster, at) for g in gateways for cluster, at in g.out_of_date.items()]
-    if old:
-        yield Table(("gateway", "cluster", "is served as it was known at"), old, title="out of date")
-    if running:
-        rows = [(o.id, o.kind, o.state, o.by, o.reason) for o in running]
-        yield Table(("operation", "kind", "state", "by", "reason"), rows, title="running operations")
-    if locks:
-        held = [(lock.key, lock.operation, lock.by, lock.since) for lock in locks]
-        yield Table(("lock", "operation", "by", "since"), held, title="locks")
-
-
-def _gateway_row(revision: int, name: str, workers: Sequence[GatewayRecord]) -> tuple[str, str, int, int, int, str]:
-    """A gateway is as far as its slowest worker, and has drained what all of them have."""
-    gateway, oldest = workers[0], min(worker.revision for worker in workers)
-    drained = [operation for operation in gateway.drained if all(operation in worker.drained for worker in workers)]
-    named = f"{name} ({_of_workers(workers)})" if gateway.worker_of else name
-    return (
-        named,
-        f"{gateway.host}:{gateway.port}",
-        oldest,
-        max(0, revision - oldest),
-        gateway.lease_ms,
-        ", ".join(drained),
-    )
-
-
-def _of_workers(workers: Sequence[GatewayRecord]) -> str:
-    """A worker that hangs or is away has no record."""
-    there, all_of_them = len(workers), max(worker.workers for worker in workers)
-    return f"{there} of {all_of_them} workers" if there < all_of_them else amount(there, "worker")
-
-
-def caches_page(caches: Collection[CacheStanding], gateways: Collection[GatewayRecord]) -> Page:
-    if not caches:
-        return
-    whole = {gateway.id: gateway.gateway for gateway in gateways}
-    rows = [
-        (
-            standing.cache,
-            standing.committed,
-            len({whole.get(node, node) for node in standing.gateways}),  # each worker is a node of its own
-            ", ".join(standing.lagging),
-            ", ".join(sorted(standing.cannot_read)),
-        )
-        for standing in caches
-    ]
-    yield Table(("of the platform", "as it was", "gateways", "behind", "cannot read it"), rows, title="platform")
-
-
-def problems_page(problems: Collection[Problem]) -> Page:
-    rows = [(problem.about, problem.text, problem.remedy) for problem in problems]
-    yield Table(("waits for an operator", "", "what to do"), rows) if rows else "nothing waits for an operator"
-
-
-def notices_page(notices: Collection[Problem]) -> Page:
-    if notices:
-        rows = [(problem.about, problem.text, problem.remedy) for problem in notices]
-        yield Table(("worth knowing, no alarm", "", "what to do"), rows)
 
 
 def clusters_page(states: Collection[ClusterState]) -> Page:
@@ -194,14 +119,15 @@ def operations_page(operations: Sequence[Operation]) -> Page:
                 operation.result,
             )
         )
-    yield Table(("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result"), rows)
+    columns = ("operation", "kind", "state", "started", "scope", "from", "to", "by", "reason", "result")
+    yield Table(columns, rows, whole=("operation",))
 
 
-def history_page(operation: Operation, entries: Collection[HistoryEntry]) -> Page:
-    yield f"{operation.id}: {operation.kind}, {operation.state}, by {operation.by}: {operation.reason}"
-    if about := listed(operation.about):
-        yield f"scope: {', '.join([about, *([' → '.join(operation.route)] if operation.route else [])])}"
-    rows = [(e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(e.detail)) for e in entries]
+def history_page(entries: Collection[HistoryEntry]) -> Page:
+    rows = [
+        (e.at, e.epoch, e.step, e.outcome, "" if e.ms is None else f"{e.ms:.1f}", _json(_brief(e.detail)))
+        for e in entries
+    ]
     yield Table(("at", "epoch", "step", "outcome", "ms", "detail"), rows)
 
 
@@ -315,6 +241,11 @@ def age_words(seconds: float) -> str:
         if seconds >= length_s:
             return f"{seconds // length_s:.0f} {unit} {seconds % length_s // next_s:.0f} {next_unit}"
     return f"{seconds:.0f} s"
+
+
+def _brief(detail: Mapping[str, object]) -> dict[str, object]:
+    """Without judgements: the answers have them in words."""
+    return {key: value for key, value in detail.items() if key != JUDGED}
 
 
 def _json(detail: Mapping[str, object]) -> str:

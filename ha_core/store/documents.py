@@ -32,9 +32,15 @@ def from_bytes(kind: type[D], data: bytes, path: str) -> D:
 
     :raises UnreadableDocumentError: not a document of this kind, or more than 64 MiB when decompressed.
     """
-    if data[:1] == bytes([_ZLIB]):
-        data = _decompress(data, path)
-    return kind.from_bytes(data, path)
+    return kind.from_bytes(plain_bytes(data, path), path)
+
+
+def plain_bytes(data: bytes, path: str) -> bytes:
+    """The JSON of a node in either form, not parsed.
+
+    :raises UnreadableDocumentError: it cannot be decompressed, or is more than 64 MiB then.
+    """
+    return _decompress(data, path) if data[:1] == bytes([_ZLIB]) else data
 
 
 def _decompress(data: bytes, path: str) -> bytes:

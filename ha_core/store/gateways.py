@@ -3,10 +3,11 @@
 import logging
 import threading
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Generic, TypeVar
 
-from ha_core.model import Document, ExpectedGateway, GatewayRecord, UnreadableDocumentError
+from ha_core.model import Document, ExpectedGateway, ExpectedNumber, GatewayRecord, UnreadableDocumentError
 from ha_core.store import documents, paths
 from ha_core.store.documents import readable
 from ha_core.store.errors import AlreadyRegisteredError, StoreError, StoreUnavailableError
@@ -158,13 +159,59 @@ def record_at(path: str, data: bytes) -> GatewayRecord:
 
 class ExpectedGateways(OnTree):
     def expect_gateway(self, expected: ExpectedGateway) -> None:
-        """Record a gateway that has registered. It is expected until `forget_gateway`."""
-        path = paths.path_of(ExpectedGateway, expected.gateway)
+        """Record a gateway that has registered. It is expected until `gateway_stopped` or `forget_gateway`."""
+
+        def change(stored: ExpectedGateway | None) -> ExpectedGateway:
+            return expected.changed(declared=expected.declared or (stored is not None and stored.declared))
+
+        self._change_expected(expected.gateway, change)
+
+    def declare_gateway(self, gateway: str) -> None:
+        """Expect a gateway by name, whether it has registered or not."""
+
+        def change(stored: ExpectedGateway | None) -> ExpectedGateway:
+            return (stored or ExpectedGateway(gateway=gateway)).changed(declared=True)
+
+        self._change_expected(gateway, change)
+
+    def gateway_stopped(self, gateway: str, at: str) -> None:
+        """A gateway ends by request. It is expected no longer, unless it is declared: then the stop is recorded."""
+
+        def change(stored: ExpectedGateway | None) -> ExpectedGateway | None:
+            return stored.changed(stopped=at) if stored is not None and stored.declared else None
+
+        self._change_expected(gateway, change)
+
+    def _change_expected(
+        self, gateway: str, change: Callable[[ExpectedGateway | None], ExpectedGateway | None]
+    ) -> None:
+        """Replace the document; None: remove it. One that this version cannot read is replaced."""
+        path = paths.path_of(ExpectedGateway, gateway)
 
         def write() -> None:
-            self._tree.write([placed(path, documents.to_bytes(expected), self._tree.get(path))])
+            node = self._tree.get(path)
+            changed = change(self.expected_gateways().get(gateway))
+            if changed is not None:
+                self._tree.write([placed(path, documents.to_bytes(changed), node)])
+            elif node is not None:
+                self._tree.write([Remove(path, node.version)])
 
-        once(self._tree, f"expecting gateway {expected.gateway}", write)
+        once(self._tree, f"expecting gateway {gateway}", write)
+
+    def expect_number(self, expected: ExpectedNumber | None) -> None:
+        """Expect so many gateways; None: no number is expected."""
+        path = paths.path_of(ExpectedNumber, ExpectedNumber.model_fields["name"].default)
+
+        def write() -> None:
+            if expected is None:
+                remove(self._tree, path)
+            else:
+                self._tree.write([placed(path, documents.to_bytes(expected), self._tree.get(path))])
+
+        once(self._tree, "expecting a number of gateways", write)
+
+    def expected_number(self) -> ExpectedNumber | None:
+        return next(iter(readable(self._tree, ExpectedNumber)), None)
 
     def forget_gateway(self, gateway: str) -> bool:
         """Expect the gateway no longer; returns whether it was expected."""

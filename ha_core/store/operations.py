@@ -25,6 +25,7 @@ from ha_core.store.errors import (
     StoreUnavailableError,
     UnknownOperationError,
 )
+from ha_core.store.seals import sealing
 from ha_core.store.tree import (
     Check,
     Create,
@@ -54,9 +55,12 @@ class ExecutorHold(NamedTuple):
 
 
 class Operations(OnTree):
-    def create_operation(self, operation: Operation, lock_keys: Sequence[str]) -> int:
+    def create_operation(
+        self, operation: Operation, lock_keys: Sequence[str], first: HistoryEntry | None = None
+    ) -> int:
         """Create the operation and all its locks, or nothing; returns the epoch, 0.
 
+        :param first: the first entry of its history, so that no operation begins without it.
         :raises LockedError: another operation has one of the locks.
         :raises ConflictError: the operation's id exists.
         """
@@ -66,6 +70,7 @@ class Operations(OnTree):
             Create(path, data),
             Create(paths.epoch(operation.id), nonce),
             Create(paths.history(operation.id)),
+            *([Create(paths.history_entry(operation.id, 0), first.to_bytes())] if first is not None else ()),
         ]
         for key in sorted(set(lock_keys)):
             lock = Lock(key=key, operation=operation.id, by=operation.by, since=operation.started)
@@ -89,12 +94,17 @@ class Operations(OnTree):
 
         return once(self._tree, f"creating operation {operation.id}", write, recognise)
 
-    def release_locks(self, operation_id: str, epoch: int) -> None:
-        """Delete all locks of the operation; none left is fine. :raises FencedOffError:"""
+    def release_locks(self, operation_id: str, epoch: int, at: str) -> None:
+        """Delete all locks of the operation, and seal it if it has ended. Neither left to do is fine.
+
+        :param at: the time of the seal.
+        :raises FencedOffError:
+        """
 
         def removals() -> list[Op]:
             own = [paths.path_of(Lock, lock.key) for lock in self.locks() if lock.operation == operation_id]
-            return [Remove(path, node.version) for path, node in existing(self._tree, own)]
+            removed = [Remove(path, node.version) for path, node in existing(self._tree, own)]
+            return [*removed, *sealing(self._tree, operation_id, at)]
 
         # Repeating it is harmless, and shows whether the first one was done.
         self._write_fenced(operation_id, epoch, f"releasing the locks of {operation_id}", removals)

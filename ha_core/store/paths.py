@@ -66,3 +66,8 @@ def history(operation_id: str) -> str:
 
 def history_entry(operation_id: str, number: int) -> str:
     return f"{history(operation_id)}/entry-{number:08d}"
+
+
+def sealed(operation_id: str) -> str:
+    """Exists when the operation is sealed; holds the number of its seal."""
+    return f"{path_of(Operation, operation_id)}/sealed"

@@ -1,5 +1,5 @@
-"""The remote topics of flows, by which gateways keep clients from writing to them. Revisions change them, so a worker
-can wait until every gateway follows one, before it copies the first record."""
+"""Stores the remote topics of flows, to which gateways let no client write. Each change has a revision, so a worker can
+wait until every gateway follows it before it copies the first record."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from ha_core.store.tree import existing
 
 BATCH_BYTES = 500_000
 MAX_CONFLICTS = 20
-"""Attempts while other workers of the flow write too."""
+"""Maximum number of attempts while other workers of the flow write at the same time."""
 _COST = "clients can write to the flow's remote topics through gateways until its worker writes them again"
 
 
 class FlowTopics(NamedTuple):
-    """Topics that a flow writes, and what gateways must know of it. `RemoteTopicPortion` has the fields' meaning."""
+    """Topics that a flow writes, and facts about the flow for gateways. Fields are as in `RemoteTopicPortion`."""
 
     flow: FlowId
     topics: Mapping[str, str]
@@ -32,10 +32,9 @@ class FlowTopics(NamedTuple):
 
 class WrittenRemoteTopics(Commits):
     def write_remote_topics(self, written: FlowTopics) -> int:
-        """Adds these topics to those of the flow; those that its other workers have added stay. Safe to repeat.
+        """Add these topics to those of the flow. Topics that the flow's other workers have added stay. Safe to repeat.
 
-        Returns a revision: a gateway that follows it (`GatewayRecord.revision`) lets no client write to the topics.
-
+        :return: a revision. A gateway that follows it (`GatewayRecord.revision`) lets no client write to the topics.
         :raises TooManyRemoteTopicsError: the flow would have more than `MAX_REMOTE_TOPICS`. Nothing was written.
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         :raises ConflictError: other workers write again and again.
@@ -43,17 +42,17 @@ class WrittenRemoteTopics(Commits):
         return self._change(written.flow, lambda stored: with_topics(stored, written))
 
     def remove_remote_topics(self, flow: FlowId, topics: Collection[str] | None = None) -> int:
-        """Ends the flow's claim on these topics (None: on all): clients may write to them. Safe to repeat.
+        """End the flow's claim on these topics, so that clients may write to them. Safe to repeat.
 
-        Returns a revision: a gateway that follows it lets them write.
-
+        :param topics: None: all topics of the flow.
+        :return: a revision. A gateway that follows it lets clients write to the topics.
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         :raises ConflictError: other workers write again and again.
         """
         return self._change(flow, lambda stored: without_topics(stored, topics))
 
     def remote_topics(self, flow: FlowId) -> dict[str, str]:
-        """Remote topic → topic of the source, of the whole flow.
+        """Remote topic → topic of the source, for the whole flow.
 
         :raises UnreadableDocumentError: this version cannot read a portion of the flow.
         """
@@ -69,7 +68,7 @@ class WrittenRemoteTopics(Commits):
     def _change(self, flow: FlowId, changed: Callable[[Sequence[RemoteTopicPortion]], list[RemoteTopicPortion]]) -> int:
         for conflicts in range(1, MAX_CONFLICTS + 1):
             wanted = self._portions_of(flow)
-            # The versions first: a document that changes before it is read fails its check.
+            # Versions are read first: if a document changes before it is read, the commit fails.
             versions = {path: node.version for path, node in existing(self._tree, wanted)}
             stored = demanded(self._tree, RemoteTopicPortion, _COST, wanted)
             try:
@@ -80,8 +79,8 @@ class WrittenRemoteTopics(Commits):
         raise AssertionError("unreachable")
 
     def _commit_each(self, changed: Iterable[RemoteTopicPortion], versions: Mapping[str, int]) -> int:
-        """In several revisions, if the documents do not fit in one: each topic is in one document, and the state
-        between two revisions is that of an earlier write."""
+        """Commit the documents, in several revisions if they do not fit into one. Each topic is in one document, so the
+        state between two revisions equals that after a smaller write."""
         self._tree.sync()
         revision = revision_of(self._tree.get(paths.CHANGES))
         for batch in portions(changed, BATCH_BYTES, lambda document: len(documents.to_bytes(document))):
@@ -98,12 +97,12 @@ class WrittenRemoteTopics(Commits):
 
 
 def with_topics(stored: Iterable[RemoteTopicPortion], written: FlowTopics) -> list[RemoteTopicPortion]:
-    """The documents that have to change, so that they have these topics and the flow's present facts.
+    """The documents that change when these topics and the flow's current facts are added.
 
-    A topic stays in its document, and new ones fill up what is there: few documents change.
+    A topic stays in its document, and new topics first fill existing documents, so that few documents change.
 
     :param stored: all documents of the flow.
-    :raises TooManyRemoteTopicsError: they would have more than `MAX_REMOTE_TOPICS`.
+    :raises TooManyRemoteTopicsError: the flow would have more than `MAX_REMOTE_TOPICS`.
     """
     before = {document.portion: document for document in sorted(stored, key=lambda document: document.portion)}
     topics = {portion: dict(document.topics) for portion, document in before.items()}
@@ -130,7 +129,7 @@ def with_topics(stored: Iterable[RemoteTopicPortion], written: FlowTopics) -> li
 
 
 def without_topics(stored: Iterable[RemoteTopicPortion], topics: Collection[str] | None) -> list[RemoteTopicPortion]:
-    """The documents that have to change, so that they do not have these topics (None: any); an empty one has to go."""
+    """The documents that change when these topics are removed (None: all topics). Empty ones are to be deleted."""
     gone = None if topics is None else frozenset(topics)
     changed = (
         document.changed(

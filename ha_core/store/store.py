@@ -12,9 +12,11 @@ from ha_core.model.document import DOCUMENT_KINDS
 from ha_core.model.producer import FIRST_CLIENT_ID, WRITER_EPOCH_STRIDE
 from ha_core.store import documents, paths
 from ha_core.store.brought_rights import BroughtRightsOfMirrors
+from ha_core.store.checks import CheckNotes
 from ha_core.store.commits import Commits, revision_of, revision_to_bytes
 from ha_core.store.deletions import Deletions
 from ha_core.store.documents import nodes_of, readable, value_of
+from ha_core.store.drills import Drills
 from ha_core.store.errors import StoreError
 from ha_core.store.gateways import ExpectedGateways, Registration, record_at
 from ha_core.store.known import KnownClusters
@@ -23,6 +25,7 @@ from ha_core.store.operations import Approvals, Operations
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.remote_topics import WrittenRemoteTopics
+from ha_core.store.seals import Seals
 from ha_core.store.tree import Create, Node, OnTree, Put, State, Tree, existing, once
 from ha_core.store.usage import Usages
 from ha_core.store.watching import StateReplica, StateWatcher
@@ -98,6 +101,7 @@ class Store(
     WrittenRemoteTopics,
     Commits,
     Operations,
+    Seals,
     Deletions,
     Allocation,
     Usages,
@@ -107,6 +111,8 @@ class Store(
     QuotaNodes,
     ExpectedGateways,
     Approvals,
+    CheckNotes,
+    Drills,
 ):
     """The state tree over one session. Synchronous and thread-safe.
 

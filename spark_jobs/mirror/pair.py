@@ -5,7 +5,7 @@ import math
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict
 
 from ha_core.kafka.admin import Admin
@@ -158,12 +158,11 @@ class CopyPair:
         with self._opens(self.source) as source, self._opens(self.target) as target:
             self._logs_there.clear()
 
-            def ready(id_: CopyId) -> bool:
-                copy = self._copies.get(id_)
-                if copy is None:
-                    return False
-                self._need_log(target, copy.log[0])
-                return self._still_ours(id_)
+            def ready(ids: Collection[CopyId]) -> set[CopyId]:
+                known = {id_: copy for id_ in ids if (copy := self._copies.get(id_)) is not None}
+                for name in {copy.log[0] for copy in known.values()}:
+                    self._need_log(target, name)
+                return {id_ for id_ in known if self._still_ours(id_)}
 
             with self._guard:
                 if self._ending.is_set():

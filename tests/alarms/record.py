@@ -150,7 +150,7 @@ def operation_killed(ground: Ground) -> Iterator[int]:
     epoch = ground.store.create_operation(operation, ["topic:nothing"])
     yield 75
     ground.store.update_operation(operation.changed(state="undone", ended=started), epoch)
-    ground.store.release_locks(operation.id, epoch)
+    ground.store.release_locks(operation.id, epoch, started)
 
 
 def approval_waiting(ground: Ground) -> Iterator[int]:

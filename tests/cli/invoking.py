@@ -51,6 +51,9 @@ def shown(*words: str) -> str:
 
 
 def problems() -> list[dict[str, Any]]:
-    """Problems in `status --check`."""
-    found: list[dict[str, Any]] = document("status", "--check")["problems"]
-    return found
+    """Problems in `status --check`, and those that follow from them."""
+    return flat(document("status", "--check")["problems"])
+
+
+def flat(problems: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [one for problem in problems for one in (problem, *problem["follows"])]

@@ -31,7 +31,7 @@ from ha_core.model import (
     WaitingApproval,
 )
 from ha_core.operations.engine.environment import utc_now
-from ha_core.operations.overview import health
+from ha_core.operations.overview import gateway_health, operation_health
 from ha_core.store.commits import StateChange
 from ha_core.store.usage import Sighting
 from stack.memory_store import MemoryStore
@@ -545,7 +545,7 @@ def test_the_status_check_names_a_gateway_that_lags_but_not_one_that_catches_up(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given a gateway at an older revision
-    monkeypatch.setattr(health, "MAX_LAG_S", 0.5)
+    monkeypatch.setattr(gateway_health, "MAX_LAG_S", 0.5)
     record = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=0, records_facts=True)
     follows = store.client().register_gateway(record)
     # When the status is checked
@@ -564,7 +564,7 @@ def test_the_status_check_names_an_abandoned_operation_but_not_an_open_crossing(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an operation abandoned under its fence, one that has just begun, and an open crossing
-    monkeypatch.setattr(health, "LEFT_S", 0.8)
+    monkeypatch.setattr(operation_health, "LEFT_S", 0.8)
     left: dict[str, Any] = {"by": "cli:somebody", "reason": "test", "started": "2026-01-01T12:00:00Z"}
     store.create_operation(a_switch(state="fenced", **left), ["topic:a"])
     waits = {**left, "started": utc_now()}
@@ -583,7 +583,7 @@ def test_the_status_check_knows_a_live_executor_by_its_hold_not_by_its_history(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Given an executor that lives and has long written nothing, and one that has just died under its fence
-    monkeypatch.setattr(health, "LEFT_S", 0.8)
+    monkeypatch.setattr(operation_health, "LEFT_S", 0.8)
     lives, dies = store.client(), store.client()
     begun = {"by": "cli:somebody", "reason": "test", "state": "fenced"}
     for executor, name, at in ((lives, "switch-1", "2026-01-01T12:00:00Z"), (dies, "switch-2", utc_now())):

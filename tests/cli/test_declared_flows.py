@@ -1,5 +1,6 @@
 """`flows declare`, `withdraw` and `declared`, on a store in memory. Live clusters: tests/mirror_maker."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.flows.errors import FlowError
 from ha_core.mirror_maker.declared_flows import DeclaredFlows
-from ha_core.model import FlowDeclaration
+from ha_core.model import FlowDeclaration, FlowWorker
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.single import begin_single
 from stack.memory_store import MemoryStore
@@ -44,7 +45,9 @@ def stored(store: MemoryStore, name: str = "all") -> FlowDeclaration | None:
     return None if found is None else found[0]
 
 
-def test_a_declaration_is_kept_with_its_reason_and_each_change_is_an_operation(store: MemoryStore, file: Path) -> None:
+def test_a_declaration_is_stored_with_its_reason_and_each_change_is_an_operation(
+    store: MemoryStore, file: Path
+) -> None:
     code, first = run("flows", "declare", "all", str(file), *UNPROBED)
     assert (code, first["result"], first["declaration"]["revision"]) == (0, "succeeded", 1)
     assert first["declaration"]["flows"] == ["A->B"]
@@ -58,7 +61,9 @@ def test_a_declaration_is_kept_with_its_reason_and_each_change_is_an_operation(s
     assert "password" not in shown("flows", "declared", "all")
 
 
-def test_yaml_declares_what_properties_declare(store: MemoryStore, file: Path, tmp_path: Path) -> None:
+def test_yaml_and_properties_with_the_same_keys_declare_the_same(
+    store: MemoryStore, file: Path, tmp_path: Path
+) -> None:
     yaml = tmp_path / "flows.yaml"
     yaml.write_text(AS_YAML)
     assert run("flows", "declare", "all", str(yaml), *UNPROBED)[0] == 0
@@ -73,7 +78,7 @@ def test_a_dry_run_stores_nothing(store: MemoryStore, file: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "named"),
     [
-        ("all/..", FLOWS, "no name of a declaration"),
+        ("all/..", FLOWS, "cannot name a declaration"),
         ("all", FLOWS + "A.ssl.key.password = s3cret\n", "A.ssl.key.password"),
         ("all", FLOWS + "A->B.transforms = x\n", "transforms"),
         ("all", "clusters = A\n", "A.bootstrap.servers"),
@@ -91,11 +96,11 @@ def test_a_declaration_that_no_worker_could_run_is_refused(
     assert stored(store) is None
 
 
-def test_one_flow_is_declared_once(store: MemoryStore, file: Path) -> None:
+def test_a_flow_may_be_in_only_one_declaration(store: MemoryStore, file: Path) -> None:
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
     code, refused = run("flows", "declare", "again", str(file), *UNPROBED)
     assert code == BAD_INPUT
-    assert "A->B is declared by all already" in refused["error"]
+    assert "all already declares A->B" in refused["error"]
 
 
 def test_clusters_that_do_not_answer_are_a_remark(store: MemoryStore, file: Path) -> None:
@@ -105,7 +110,7 @@ def test_clusters_that_do_not_answer_are_a_remark(store: MemoryStore, file: Path
     assert len(done["declaration"]["remarks"]) == 2
 
 
-def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
+def test_a_worker_follows_its_declaration_through_a_withdrawal_and_a_new_declaration(
     store: MemoryStore, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     followed: Any = DeclaredFlows(store, "all")
@@ -114,7 +119,7 @@ def test_a_worker_follows_its_declaration_until_it_is_withdrawn_and_beyond(
     provider = "config.providers = env\nconfig.providers.env.class = EnvVarConfigProvider\n"
     file.write_text(FLOWS + provider + "topics = ${env:FLOW_TOPICS}\n")
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
-    with pytest.raises(FlowError, match="there is no such value"):
+    with pytest.raises(FlowError, match="has no value here"):
         followed.read()
     monkeypatch.setenv("FLOW_TOPICS", "orders")
     first = followed.read()
@@ -133,14 +138,41 @@ def test_a_withdrawal_names_the_declarations_that_exist(store: MemoryStore, file
     assert run("flows", "declare", "all", str(file), *UNPROBED)[0] == 0
     code, refused = run("flows", "withdraw", "others", "--reason", "a test")
     assert code == BAD_INPUT
-    assert "there are: all" in refused["error"]
+    assert "Existing declarations: all" in refused["error"]
 
 
-def test_a_move_of_a_group_whose_process_died_ends_as_failed_and_says_to_run_it_again(store: MemoryStore) -> None:
+def test_a_group_move_whose_process_died_ends_as_failed_and_says_to_run_it_again(store: MemoryStore) -> None:
     with Environment(store=store.client(), by="a dead process", session_timeout_s=0.5) as dead:
         operation = begin_single(dead, "move-group", "a test", ["group:billing"]).operation.id
         code, ended = run("resume", operation)
         assert code != 0
         assert ended["result"] == "failed"
-        assert "may be committed in the target, in part. Run it again" in ended["error"]
+        assert "some offsets may be committed in the target. Run it again" in ended["error"]
         assert not dead.store.locks()
+
+
+def test_a_command_whose_like_was_killed_ends_that_one_and_goes_on(store: MemoryStore, file: Path) -> None:
+    """No gateway runs that would do it."""
+    for words in (("declare", "all", str(file), *UNPROBED), ("withdraw", "all", "--reason", "a test")):
+        with Environment(store=store.client(), by="a dead process", session_timeout_s=0.5, now=long_ago) as dead:
+            begin_single(dead, "declare-flows", "a test", ["flows:all"])
+        code, done = run("flows", *words)
+        assert (code, done["result"]) == (0, "succeeded"), done
+    assert [one["state"] for one in document("history")["operations"]].count("undone") == 2
+    assert not store.locks()
+
+
+def long_ago() -> str:
+    return "2026-01-01T00:00:00+00:00"
+
+
+def test_a_move_of_a_group_by_a_flow_that_no_declaration_has_names_the_files_of_its_workers(store: MemoryStore) -> None:
+    worker = FlowWorker(
+        id="w", host="copier-1", pid=7, since=long_ago(), file="/etc/mm2.properties", flows=("A->B@1>2",)
+    )
+    with closing(store.client().register(worker)):
+        code, refused = run("flows", "move-group", "billing", "B->A", "--reason", "a test")
+    assert code == BAD_INPUT
+    assert "Workers run it by /etc/mm2.properties on copier-1. Give --file FILE" in refused["error"]
+    code, refused = run("flows", "move-group", "billing", "B->A", "--reason", "a test")
+    assert "No declaration has B->A or its other direction. Give --file FILE" in refused["error"]

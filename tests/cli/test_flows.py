@@ -1,10 +1,14 @@
-"""`flows check` on files of MirrorMaker 2, and the claims of flows."""
+"""`flows check` with MirrorMaker 2 files, and the claims of flows."""
 
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from ha_core.cli.app import build
+from ha_core.cli.exits import BAD_INPUT
+from ha_core.metrics.http import HttpServer
 from ha_core.mirror_maker.flows_file import FlowsFile
 from ha_core.model import FlowId, FlowWorker
 from ha_core.store.remote_topics import FlowTopics
@@ -47,7 +51,7 @@ FLOW = FlowId("A->B", "a-id", "b-id")
 
 @pytest.fixture
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
-    """Two flows of one name have claimed topics, and one of another."""
+    """A store in which two flows of the same name, and one of another name, have claimed topics."""
     store = MemoryStore()
     for flow in (FLOW, FLOW._replace(target_id="other"), FlowId("B->A", "b-id", "a-id")):
         store.write_remote_topics(FlowTopics(flow, {f"{flow.name[0]}.orders": "orders", "own": ""}))
@@ -86,17 +90,29 @@ def test_a_release_that_names_no_claim_is_refused(store: MemoryStore, words: tup
     assert len(document("flows", "topics")) == 6
 
 
-def test_topics_of_a_flow_that_runs_are_not_released(store: MemoryStore) -> None:
+def test_topics_of_a_running_flow_are_not_released(store: MemoryStore) -> None:
     worker = FlowWorker(id="w-1", host="ops1", pid=7, since="2026-11-21T10:00:00Z", flows=(str(FLOW),))
     with closing(store.register(worker)):
         code, found = run("flows", "release", str(FLOW), "--yes")
 
     assert code != 0
-    assert "runs at ops1:7, which would claim its topics again" in found["error"]
+    assert "runs in worker ops1:7, which would claim its topics again" in found["error"]
 
 
-def test_no_claims_are_shown_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_claims_the_list_of_topics_is_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     use(MemoryStore(), monkeypatch)
 
     assert document("flows", "topics") == []
     assert "No flow has claimed a topic." in shown("flows", "topics")
+
+
+def test_a_pattern_of_groups_that_is_none_is_bad_input() -> None:
+    words = ["mirror-client", "offsets", "A", "--bootstrap", "127.0.0.1:1", "--pattern", "["]
+    ended = CliRunner().invoke(build(), words)
+    assert ended.exit_code == BAD_INPUT
+    assert "--pattern is no regular expression" in " ".join(ended.stderr.replace("│", " ").split())
+
+
+def test_a_port_that_is_none_is_named_with_its_option() -> None:
+    with pytest.raises(OSError, match=r"http 127\.0\.0\.1:99999999: ports are 0 to 65535; change --metrics-port"):
+        HttpServer("127.0.0.1", 99_999_999, bytes, tuple, "--metrics-port").start()

@@ -169,7 +169,7 @@ def test_the_status_check_names_uncopied_mirrors_and_stopped_partitions(store: M
     reports = (told(0, "copying"), told(1, "stopped", reason="retention has overtaken the copy"))
     client.register(MirrorReport(slot=0, job="j", partitions=reports))
     found = {problem["about"]: problem["text"] for problem in problems()}
-    assert found["mirrors"].startswith("No job copies payments in west:")
+    assert found["mirrors in west"].startswith("No job copies payments in west:")
     assert found["mirror of orders-1 in west"] == "Its copier has stopped: retention has overtaken the copy."
 
 
@@ -206,8 +206,8 @@ def test_a_mirror_less_than_a_minute_old_that_has_not_begun_is_no_alarm(monkeypa
     later = (datetime.now(UTC) + timedelta(seconds=61)).isoformat()
     use(store, monkeypatch, now=lambda: later)
     # Then the check is quiet about it at first
-    assert "mirrors" not in at_once
-    assert "mirrors" in [problem["about"] for problem in problems()]
+    assert "mirrors in west" not in at_once
+    assert "mirrors in west" in [problem["about"] for problem in problems()]
 
 
 @pytest.mark.usefixtures("store")

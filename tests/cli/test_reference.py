@@ -7,6 +7,7 @@ import pytest
 import typer
 
 from ha_core.cli import reference
+from ha_core.present import problems
 
 
 def test_the_page_of_commands_is_up_to_date() -> None:
@@ -45,3 +46,7 @@ def test_each_exit_code_has_a_row() -> None:
         130,
         143,
     ]
+
+
+def test_the_page_of_problem_codes_is_up_to_date() -> None:
+    assert problems.PAGE.read_text("utf-8") == problems.codes_page(), f"renew it: {reference.RENEWAL}"

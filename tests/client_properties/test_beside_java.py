@@ -1,4 +1,4 @@
-"""Kafka's own Java beside ours: the names of its keys, and texts that it takes for login modules."""
+"""Comparison with Kafka's own Java code: the names of keys, and texts that it accepts as login modules."""
 
 import os
 import random
@@ -95,13 +95,13 @@ def java(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     return done.stdout.splitlines()
 
 
-def test_every_key_of_a_connection_is_known(java: list[str]) -> None:
+def test_every_key_of_a_java_clients_connection_is_known(java: list[str]) -> None:
     names = [line.removeprefix("key ") for line in java if line.startswith("key ")]
     assert len(names) > 100
     assert [name for name in names if name.startswith(CONNECTION_PREFIXES) and name not in KEYS] == []
 
 
-def test_texts_are_login_modules_where_java_finds_one_and_with_its_options(java: list[str]) -> None:
+def test_a_text_is_a_login_module_with_the_same_options_as_in_java(java: list[str]) -> None:
     told = [line for line in java if not line.startswith("key ")]
     assert len(told) == COUNT
     different = [(text, line, found) for text, line in zip(texts(), told, strict=True) if (found := ours(text)) != line]

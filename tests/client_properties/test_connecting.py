@@ -1,4 +1,4 @@
-"""Connections from properties: all faults at once, settings of librdkafka, logins over TLS with a scripted broker."""
+"""Connections from properties: one error with all faults, librdkafka's settings, logins to a scripted broker by TLS."""
 
 import json
 import ssl
@@ -59,7 +59,7 @@ def stores(authority: Authority) -> dict[str, str]:
     }
 
 
-def test_all_faults_of_all_clusters_are_one_error(tmp_path: Path) -> None:
+def test_one_error_lists_all_faults_of_all_clusters(tmp_path: Path) -> None:
     missing = str(tmp_path / "missing")
     faulty = {
         "A": {"bootstrap.servers": "a", "security.protocol": "SSL", "ssl.provider": "a.B"},
@@ -88,7 +88,7 @@ def test_all_faults_of_all_clusters_are_one_error(tmp_path: Path) -> None:
     assert "s3cret" not in str(error.value)
 
 
-def test_librdkafka_gets_texts_and_keys_in_memory(stores: dict[str, str], authority: Authority) -> None:
+def test_librdkafka_gets_certificates_and_keys_in_memory(stores: dict[str, str], authority: Authority) -> None:
     properties = {
         **stores,
         "bootstrap.servers": "PLAINTEXT://a:9092,b:9092",
@@ -121,19 +121,19 @@ def test_librdkafka_gets_texts_and_keys_in_memory(stores: dict[str, str], author
 
 
 @pytest.mark.parametrize(("written", "timeout_ms"), [("1", 10), ("2147483647", 300_000)])
-def test_a_timeout_is_brought_within_librdkafkas_limits(written: str, timeout_ms: int) -> None:
+def test_a_timeout_is_limited_to_librdkafkas_range(written: str, timeout_ms: int) -> None:
     found = connection({"bootstrap.servers": "a:9092", "request.timeout.ms": written})
     assert found.librdkafka()["socket.timeout.ms"] == timeout_ms
 
 
-def test_without_a_trust_store_the_systems_authorities_count() -> None:
+def test_without_a_trust_store_the_systems_authorities_are_trusted() -> None:
     found = connection({"bootstrap.servers": "a:9092", "security.protocol": "SSL"})
     assert found.librdkafka()["ssl.ca.location"] == "probe"
     assert found.profile.tls is not None
 
 
 @pytest.mark.parametrize("said", ["token.of.anything", "opaque", "a.bm90IGpzb24.c", "a.MQ.c"])
-def test_a_token_that_does_not_tell_its_end_is_read_again_soon(tmp_path: Path, said: str) -> None:
+def test_a_token_without_an_expiry_time_is_read_again_soon(tmp_path: Path, said: str) -> None:
     (tmp_path / "token").write_text(said)
     current = bearer(tmp_path / "token").librdkafka()["oauth_cb"]
     found, end = current("")
@@ -141,7 +141,7 @@ def test_a_token_that_does_not_tell_its_end_is_read_again_soon(tmp_path: Path, s
     assert 0 < end - time.time() <= 60
 
 
-def test_a_token_is_read_anew_and_tells_its_end(tmp_path: Path) -> None:
+def test_a_token_is_read_at_each_login_with_its_expiry_time(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text(token(exp=1_900_000_000))
     current = bearer(file).librdkafka()["oauth_cb"]
@@ -201,7 +201,7 @@ EACH = pytest.mark.parametrize("ask", [raw, by_producer, by_consumer])
 
 
 @EACH
-def test_each_client_shows_its_certificate(stores: dict[str, str], authority: Authority, ask: Any) -> None:
+def test_each_client_presents_its_certificate(stores: dict[str, str], authority: Authority, ask: Any) -> None:
     own = authority.issue("broker", [HOST])
     context = server_context(TlsFiles(str(authority.file), str(own.certificate), str(own.key)), Certificates.REQUIRED)
     context.sslsocket_class = ssl.SSLSocket
@@ -228,7 +228,7 @@ def test_names_of_brokers_are_checked_unless_the_algorithm_is_empty(
 
 
 @EACH
-def test_each_client_logs_in_by_the_token_of_the_file(tmp_path: Path, ask: Any) -> None:
+def test_each_client_logs_in_with_the_token_of_the_file(tmp_path: Path, ask: Any) -> None:
     said = token(sub="alice", exp=time.time() + 3600)
     (tmp_path / "token").write_text(said)
     visitors = Visitors()
@@ -238,7 +238,7 @@ def test_each_client_logs_in_by_the_token_of_the_file(tmp_path: Path, ask: Any) 
     assert parse_initial(login[login.index(b"n,") :]).token == said
 
 
-def test_settings_stay_hidden_when_they_are_joined() -> None:
+def test_the_repr_of_joined_settings_shows_no_value() -> None:
     joined = LibrdkafkaSettings({"a": "s3cret"}) | {"b": 1}
     assert repr(joined) == "LibrdkafkaSettings(a, b)"
     assert joined == {"a": "s3cret", "b": 1}

@@ -33,7 +33,7 @@ def test_a_value_is_read_as_java_reads_it(written: str, value: str) -> None:
     assert (module.name, module.options) == (MODULE, {"password": value})
 
 
-def test_options_follow_each_other_in_any_white_space_and_the_last_of_a_name_counts() -> None:
+def test_options_are_separated_by_any_white_space_and_the_last_one_of_a_name_wins() -> None:
     module = login_module(f'\n  {MODULE}\n REQUIRED\tusername = \'a\'\n"password"="b" username=c ;\n')
     assert module.options == {"username": "c", "password": "b"}
 
@@ -67,7 +67,7 @@ def test_every_control_flag_of_java_is_accepted(flag: str) -> None:
         ("a" * (MAX_CHARACTERS + 1), f"longer than {MAX_CHARACTERS} characters"),
     ],
 )
-def test_a_text_that_java_would_not_take_is_refused_with_the_fault(text: str, said: str) -> None:
+def test_a_text_that_java_would_not_accept_is_refused_with_its_fault(text: str, said: str) -> None:
     with pytest.raises(JaasError, match=said):
         login_module(text)
 
@@ -81,7 +81,7 @@ def test_no_error_and_no_repr_shows_a_value() -> None:
 
 
 @pytest.mark.parametrize("unit", ["/*", '"\\', "a ", "-.", "'", "/", "\\"])
-def test_a_long_text_takes_time_in_proportion(unit: str) -> None:
+def test_a_long_text_is_read_in_linear_time(unit: str) -> None:
     begun = time.process_time()
     with pytest.raises(JaasError):
         login_module(unit * (MAX_CHARACTERS // len(unit)))

@@ -1,4 +1,4 @@
-"""Key stores and trust stores of Java clients: PEM, PKCS12 under any name, and JKS, which is refused."""
+"""Key stores and trust stores of Java clients: PEM, PKCS12 in files of any name, and JKS, which is refused."""
 
 import ssl
 from collections.abc import Callable
@@ -58,14 +58,14 @@ def fault(read: Callable[[StoreSettings], object], settings: StoreSettings) -> s
 
 
 @pytest.mark.parametrize("name", ["trust.p12", "trust.jks"])
-def test_a_trust_store_of_keytool_is_read_under_any_name(authority: Authority, tmp_path: Path, name: str) -> None:
+def test_keytools_trust_store_is_read_from_a_file_of_any_name(authority: Authority, tmp_path: Path, name: str) -> None:
     file = trust_store(tmp_path / name, authority.file)
     assert authorities(replace(TRUSTED, location=str(file))) == (authority.file.read_text(), [])
 
 
 @pytest.mark.parametrize("kind", ["JKS", "JCEKS"])
 @pytest.mark.parametrize("read", [authorities, own])
-def test_stores_that_only_java_opens_are_refused_with_the_command_that_converts_them(
+def test_stores_that_only_java_can_open_are_refused_with_the_command_that_converts_them(
     authority: Authority, store: Path, tmp_path: Path, kind: str, read: Callable[[StoreSettings], object]
 ) -> None:
     # Given a store in one of Java's own forms, under a name with a blank
@@ -92,7 +92,7 @@ def test_a_key_store_gives_the_certificate_its_issuers_and_the_key(
     assert own(replace(OWN, location=str(written_by_java))) == (certificates, key)
 
 
-def test_a_chain_is_put_into_order_and_other_certificates_are_left_out(tmp_path: Path) -> None:
+def test_a_certificate_chain_is_ordered_and_other_certificates_are_left_out(tmp_path: Path) -> None:
     root, other = Issuer("root"), Issuer("other")
     middle = root.issuer("middle")
     leaf = middle.issuer("leaf")
@@ -123,23 +123,23 @@ def test_a_key_with_a_password_is_opened_in_memory(authority: Authority) -> None
     assert usable(*own(replace(pem, key_password="s3cret")))
     assert fault(own, pem).endswith("its private key has a password: set ssl.key.password")
     assert fault(own, replace(pem, key_password="s3crets")).endswith(
-        "its private key cannot be read: ssl.key.password is another one, or it is damaged"
+        "its private key cannot be read: ssl.key.password is wrong, or the key is damaged"
     )
 
 
-def test_a_password_that_is_not_needed_is_told(alice: Certificate) -> None:
+def test_a_password_that_is_not_needed_is_reported(alice: Certificate) -> None:
     pem = replace(OWN, is_pem=True, password="", location=str(alice.together), key_password="s3cret")
     assert fault(own, pem).endswith("its private key has no password: remove ssl.key.password")
 
 
 @pytest.mark.parametrize("password", ["wrong", ""])
-def test_another_password_of_a_store_is_told_and_not_shown(store: Path, password: str) -> None:
+def test_a_wrong_password_of_a_store_is_reported_and_not_shown(store: Path, password: str) -> None:
     told = fault(own, replace(OWN, location=str(store), password=password))
-    said = "ssl.keystore.password is another one" if password else "ssl.keystore.password is not set"
+    said = "ssl.keystore.password is wrong" if password else "ssl.keystore.password is not set"
     assert told.startswith(f"ssl.keystore.location={store}: does not open: {said}, or the file is damaged")
 
 
-def test_stores_without_a_password_open_without(tmp_path: Path) -> None:
+def test_stores_without_a_password_are_opened_without_one(tmp_path: Path) -> None:
     file = tmp_path / "open.p12"
     file.write_bytes(Issuer("root").issuer("leaf").pkcs12("", []))
     assert usable(*own(replace(OWN, location=str(file), password="")))
@@ -147,16 +147,16 @@ def test_stores_without_a_password_open_without(tmp_path: Path) -> None:
 
 def test_a_trust_store_with_a_private_key_is_refused(store: Path) -> None:
     told = fault(authorities, replace(TRUSTED, location=str(store)))
-    assert "holds a private key, and it cannot be told which of its certificates are trusted; make a store" in told
+    assert "holds a private key, so the trusted ones among its certificates are unknown; make a store" in told
 
 
-def test_a_store_needs_an_authority_that_signed_itself_because_openssl_does() -> None:
+def test_a_trust_store_needs_a_self_signed_certificate() -> None:
     root, other = Issuer("root"), Issuer("other")
     middle = root.issuer("middle")
     trusted = replace(TRUSTED, is_pem=True, password="")
     told = fault(authorities, replace(trusted, certificates=middle.pem))
     assert told.endswith(
-        "none of its authorities signed itself, and OpenSSL needs one that did; add the certificate of CN=root"
+        "none of its certificates is self-signed, and OpenSSL needs a self-signed one; add the certificate of CN=root"
     )
     assert authorities(replace(trusted, certificates=middle.pem + root.pem))[1] == []
     (remark,) = authorities(replace(trusted, certificates=middle.pem + other.pem))[1]
@@ -180,10 +180,13 @@ def test_a_store_needs_an_authority_that_signed_itself_because_openssl_does() ->
             "{certificate}-----BEGIN PRIVATE KEY-----\nMIIB\n-----END PRIVATE KEY-----",
             "key cannot be read: it is damaged",
         ),
-        ("{key}-----BEGIN CERTIFICATE-----\nMIIB", "no PEM (a block CERTIFICATE does not end); give the whole text"),
+        (
+            "{key}-----BEGIN CERTIFICATE-----\nMIIB",
+            "not valid PEM (a CERTIFICATE block does not end); give the whole text",
+        ),
     ],
 )
-def test_pem_that_is_incomplete_is_told(alice: Certificate, authority: Authority, text: str, said: str) -> None:
+def test_incomplete_pem_is_reported(alice: Certificate, authority: Authority, text: str, said: str) -> None:
     parts = {"key": alice.key, "certificate": alice.certificate, "authority": authority.file}
     filled = text.format(**{name: file.read_text() for name, file in parts.items()})
     told = fault(own, replace(OWN, is_pem=True, password="", certificates=filled))
@@ -191,33 +194,33 @@ def test_pem_that_is_incomplete_is_told(alice: Certificate, authority: Authority
     assert said in told
 
 
-def test_the_format_that_the_bytes_have_is_told(store: Path, alice: Certificate, tmp_path: Path) -> None:
+def test_an_error_names_the_format_of_the_files_bytes(store: Path, alice: Certificate, tmp_path: Path) -> None:
     told = fault(own, replace(OWN, is_pem=True, password="", location=str(store)))
     assert told.endswith("its bytes are PKCS12, not PEM; set ssl.keystore.type=PKCS12")
     told = fault(own, replace(OWN, location=str(alice.together)))
     assert told.endswith("its bytes are PEM; set ssl.keystore.type=PEM")
     (tmp_path / "text").write_text("no store")
-    assert fault(own, replace(OWN, location=str(tmp_path / "text"))).endswith("are no PKCS12; name a key store")
+    assert fault(own, replace(OWN, location=str(tmp_path / "text"))).endswith("are not PKCS12; name a key store")
 
 
-def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_read_is_reported(tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     told = fault(own, replace(OWN, location=str(missing)))
     assert told == f"ssl.keystore.location={missing}: No such file or directory; give the path of a readable file"
-    assert "is no path" in fault(own, replace(OWN, location="\0"))
+    assert "is not a path" in fault(own, replace(OWN, location="\0"))
     with (tmp_path / "long").open("wb") as file:
         file.truncate(5 << 20)
-    assert "longer than 4194304 bytes; this is no key store" in fault(
+    assert "longer than 4194304 bytes; this is not a key store" in fault(
         own, replace(OWN, location=str(tmp_path / "long"))
     )
 
 
-def test_a_trust_store_without_certificates_is_told(tmp_path: Path) -> None:
+def test_a_trust_store_without_certificates_is_refused(tmp_path: Path) -> None:
     told = fault(authorities, replace(TRUSTED, is_pem=True, password="", certificates="none"))
     assert told == "ssl.truststore.*: holds no certificate; name a store with the authority's certificate"
 
 
-def test_key_material_is_in_no_file_when_a_context_is_made(
+def test_making_a_tls_context_writes_no_key_material_to_a_file(
     store: Path, authority: Authority, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))

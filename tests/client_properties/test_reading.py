@@ -1,4 +1,4 @@
-"""Every key of a Java client's connection: applied, told, or refused with its way out."""
+"""Every key of a Java client's connection: applied, without effect and reported, or refused with its way out."""
 
 import pytest
 
@@ -49,7 +49,7 @@ def errors(properties: dict[str, str]) -> list[str]:
     return [remark.text for remark in reader.remarks if remark.error]
 
 
-def test_addresses_alone_are_a_cluster_without_tls_and_login() -> None:
+def test_addresses_alone_give_a_connection_without_tls_and_login() -> None:
     assert settings(**BASE) == ClientSettings("a:9092", None, None, SecurityProfile(), None)
 
 
@@ -61,7 +61,7 @@ def test_addresses_alone_are_a_cluster_without_tls_and_login() -> None:
         ("PLAINTEXT://a:9092,SASL_SSL://[fe80::1]:9093", "a:9092,[fe80::1]:9093"),
     ],
 )
-def test_addresses_are_those_that_java_sees(written: str, bootstrap: str) -> None:
+def test_addresses_are_read_as_java_reads_them(written: str, bootstrap: str) -> None:
     assert settings(**{"bootstrap.servers": written}).bootstrap == bootstrap
 
 
@@ -75,7 +75,9 @@ def test_addresses_are_those_that_java_sees(written: str, bootstrap: str) -> Non
         ("SASL_SSL", "PLAIN", True),
     ],
 )
-def test_each_protocol_has_its_transport_and_its_login(protocol: str, mechanism: str | None, over_tls: bool) -> None:
+def test_each_security_protocol_has_its_transport_and_its_login(
+    protocol: str, mechanism: str | None, over_tls: bool
+) -> None:
     found = settings(**{**LOGIN, "security.protocol": protocol})
     assert (found.account.mechanism, found.tls is not None) == (mechanism, over_tls)
 
@@ -83,7 +85,7 @@ def test_each_protocol_has_its_transport_and_its_login(protocol: str, mechanism:
 @pytest.mark.parametrize(
     ("mechanism", "module"), [("PLAIN", PLAIN), ("SCRAM-SHA-256", SCRAM), ("SCRAM-SHA-512", SCRAM)]
 )
-def test_a_login_has_the_name_and_the_password_of_its_module(mechanism: str, module: str) -> None:
+def test_a_login_has_the_user_name_and_password_of_its_module(mechanism: str, module: str) -> None:
     jaas = f'{module} required username="alice" password="s3cret";'
     found = settings(**{**LOGIN, "sasl.mechanism": mechanism, "sasl.jaas.config": jaas})
     assert found.account == SecurityProfile(mechanism, "alice", "s3cret")
@@ -93,7 +95,7 @@ def test_a_login_has_the_name_and_the_password_of_its_module(mechanism: str, mod
 
 @pytest.mark.parametrize("handler", [HANDLER, HANDLER.replace("OAuthBearerL", "secured.OAuthBearerL"), ""])
 @pytest.mark.parametrize("url", ["file:///var/run/token", "file:/var/run/token", "FILE://localhost/var/run/token"])
-def test_a_token_comes_from_its_file(url: str, handler: str) -> None:
+def test_the_tokens_file_is_read_from_its_url(url: str, handler: str) -> None:
     found = settings(**{**TOKEN, URL: url, "sasl.login.callback.handler.class": handler})
     assert found.account == SecurityProfile("OAUTHBEARER", token_file="/var/run/token")
 
@@ -123,7 +125,7 @@ def test_stores_are_named_with_their_passwords() -> None:
     assert "s3cret" not in repr(found)
 
 
-def test_stores_of_pem_stand_in_the_properties_or_in_files() -> None:
+def test_pem_stores_may_be_in_the_properties_or_in_files() -> None:
     inline = settings(
         **TLS,
         **{
@@ -145,7 +147,7 @@ def test_stores_of_pem_stand_in_the_properties_or_in_files() -> None:
     assert files.tls == TlsSettings(None, StoreSettings("ssl.keystore", True, "/k.pem"), True)
 
 
-def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
+def test_an_empty_algorithm_disables_the_check_of_names_and_is_reported() -> None:
     found, remarks = look({**TLS, "ssl.endpoint.identification.algorithm": ""})
     assert found is not None
     assert found.tls == TlsSettings(None, None, False)
@@ -160,8 +162,8 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
         ({"bootstrap.servers": "a"}, "bootstrap.servers: bootstrap 'a' is not host:port. Write"),
         ({**BASE, "security.protocol": "TLS"}, "security.protocol=TLS is unknown; write one of PLAINTEXT, SSL,"),
         ({**BASE, "security.providers": "a.B"}, "security.providers=a.B cannot be used: it names a Java class"),
-        ({**BASE, "request.timeout.ms": "30s"}, "request.timeout.ms=30s is no number of milliseconds from 1 to"),
-        ({**BASE, "request.timeout.ms": "0"}, "request.timeout.ms=0 is no number"),
+        ({**BASE, "request.timeout.ms": "30s"}, "request.timeout.ms=30s is not a number of milliseconds from 1 to"),
+        ({**BASE, "request.timeout.ms": "0"}, "request.timeout.ms=0 is not a number"),
         ({**BASE, "client.id": "a" * 256}, "client.id has 256 characters; give it at most 255"),
         (
             {**BASE, "client.dns.lookup": "resolve_canonical_bootstrap_servers_only"},
@@ -203,13 +205,13 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
             {**TOKEN, "sasl.oauthbearer.jwt.retriever.class": "a.B"},
             "sasl.oauthbearer.jwt.retriever.class=a.B cannot be",
         ),
-        ({**TOKEN, URL: ""}, f"{URL} is not set, and a token has to come from somewhere; let a process write"),
-        ({**TOKEN, URL: "https://a?s3cret"}, f"{URL} is no file: tokens are not fetched from a service here; let a"),
-        ({**TOKEN, URL: "http://[s3cret"}, f"{URL} is no URL; let a process write"),
+        ({**TOKEN, URL: ""}, f"{URL} is not set, so there is no token; let a process write"),
+        ({**TOKEN, URL: "https://a?s3cret"}, f"{URL} is not a file: tokens are not fetched from a service here; let a"),
+        ({**TOKEN, URL: "http://[s3cret"}, f"{URL} is not a URL; let a process write"),
         ({**TOKEN, URL: "file://host/s3cret"}, f"{URL} names no file of this machine; let a process"),
         (
             {**TOKEN, "sasl.jaas.config": f'{BEARER} required extension_logicalCluster="s3cret";'},
-            "sasl.jaas.config has extension_logicalCluster, and SASL extensions are not sent here; remove it",
+            "sasl.jaas.config has extension_logicalCluster, but SASL extensions are not sent here; remove it",
         ),
         # TLS
         (
@@ -221,7 +223,7 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
             {**TLS, "ssl.cipher.suites": "TLS_A"},
             "ssl.cipher.suites=TLS_A cannot be used: OpenSSL does TLS here, and has",
         ),
-        ({**TLS, "ssl.protocol": "TLSv1.1"}, "ssl.protocol=TLSv1.1 cannot be used: TLS 1.2 and 1.3 are spoken here"),
+        ({**TLS, "ssl.protocol": "TLSv1.1"}, "ssl.protocol=TLSv1.1 cannot be used: TLS 1.2 and 1.3 are offered here"),
         ({**TLS, "ssl.keymanager.algorithm": "Own"}, "ssl.keymanager.algorithm=Own cannot be used"),
         ({**TLS, "ssl.trustmanager.algorithm": "Own"}, "ssl.trustmanager.algorithm=Own cannot be used"),
         (
@@ -240,11 +242,11 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
         ({**TLS, "ssl.truststore.location": ""}, "ssl.truststore.location is empty; name a file, or remove the key"),
         (
             {**TLS, "ssl.truststore.certificates": "c"},
-            "ssl.truststore.certificates: these are PEM; set ssl.truststore.ty",
+            "ssl.truststore.certificates: the value is PEM; set ssl.truststore.ty",
         ),
         (
             {**TLS, "ssl.truststore.password": "s3cret"},
-            "ssl.truststore.password is set, and no store is; set ssl.trusts",
+            "ssl.truststore.password is set without a store; set ssl.trusts",
         ),
         (
             {**TLS, "ssl.truststore.type": "PEM", "ssl.truststore.certificates": "c", "ssl.truststore.location": "/t"},
@@ -264,7 +266,7 @@ def test_an_empty_algorithm_means_no_check_of_names_and_is_told() -> None:
         ),
         (
             {**TLS, "ssl.keystore.password": "s3cret"},
-            "ssl.keystore.password is set, and no store is; set ssl.keystore.lo",
+            "ssl.keystore.password is set without a store; set ssl.keystore.lo",
         ),
     ],
 )
@@ -273,7 +275,7 @@ def test_a_key_that_cannot_be_used_is_refused_with_its_way_out(properties: dict[
     assert text.startswith(said)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_faults_are_reported_at_once() -> None:
     found = errors(
         {"security.protocol": "SASL_SSL", "ssl.provider": "a.B", "ssl.truststore.type": "a", "client.id": "\0"}
     )
@@ -281,7 +283,7 @@ def test_all_faults_are_told_at_once() -> None:
 
 
 @pytest.mark.parametrize("name", [key.name for key in KEYS.values() if key.use is KeyUse.WITHOUT_EFFECT])
-def test_a_key_without_effect_is_told(name: str) -> None:
+def test_a_key_without_effect_is_reported(name: str) -> None:
     found, remarks = look({**TOKEN, "security.protocol": "SASL_SSL", name: "1"})
     assert found is not None
     assert [text for text in remarks if text.startswith(f"{name} has no effect: ")]
@@ -290,21 +292,21 @@ def test_a_key_without_effect_is_told(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "value"), [(key.name, value) for key in KEYS.values() for value in ("", *key.harmless) if key.note]
 )
-def test_a_refused_key_may_have_the_values_that_change_nothing(name: str, value: str) -> None:
+def test_a_refused_key_may_have_a_value_that_changes_nothing(name: str, value: str) -> None:
     assert look({**TOKEN, "security.protocol": "SASL_SSL", name: value})[0] is not None
 
 
-def test_a_misspelt_key_is_told() -> None:
+def test_a_misspelt_key_is_reported() -> None:
     found, remarks = look({**TLS, "ssl.trustore.location": "/t"})
     assert found is not None
-    assert remarks == ["ssl.trustore.location is no key of Kafka's clients, and has no effect; is it misspelt?"]
+    assert remarks == ["ssl.trustore.location is not a key of Kafka's clients and has no effect; is it misspelt?"]
 
 
-def test_keys_of_no_connection_are_left_to_others() -> None:
+def test_keys_that_do_not_concern_the_connection_get_no_remark() -> None:
     assert look({**BASE, "group.id": "g", "topics": ".*", "offset.storage.topic": "t", "producer.acks": "1"})[1] == []
 
 
-def test_security_keys_that_the_protocol_does_not_use_are_told_and_not_read() -> None:
+def test_security_keys_that_the_protocol_does_not_use_are_reported_and_not_read() -> None:
     properties = {**LOGIN, "security.protocol": "PLAINTEXT", "ssl.engine.factory.class": "a.B"}
     found, remarks = look(properties)
     assert found == ClientSettings("a:9092", None, None, SecurityProfile(), None)
@@ -314,16 +316,16 @@ def test_security_keys_that_the_protocol_does_not_use_are_told_and_not_read() ->
 
 
 @pytest.mark.parametrize("versions", ["TLSv1.2", "TLSv1.2,TLSv1.1"])
-def test_other_tls_versions_are_told(versions: str) -> None:
+def test_other_tls_versions_are_reported(versions: str) -> None:
     found, (remark,) = look({**TLS, "ssl.enabled.protocols": versions})
     assert found is not None
     assert remark == (
-        f"ssl.enabled.protocols={versions} has no effect: TLS 1.2 and 1.3 are offered, and no earlier one"
+        f"ssl.enabled.protocols={versions} has no effect: TLS 1.2 and 1.3 are offered, and no earlier version"
     )
     assert look({**TLS, "ssl.enabled.protocols": "TLSv1.3, TLSv1.2"})[1] == []
 
 
-def test_a_security_key_of_a_single_client_that_differs_is_told_without_its_value() -> None:
+def test_a_differing_security_key_of_one_kind_of_client_is_reported_without_its_value() -> None:
     found, remarks = look(
         {
             **LOGIN,
@@ -335,11 +337,11 @@ def test_a_security_key_of_a_single_client_that_differs_is_told_without_its_valu
     assert found is not None
     assert found.account.username == "alice"
     (remark,) = remarks
-    assert remark.startswith("consumer.sasl.jaas.config has no effect, and is another value than sasl.jaas.config: all")
+    assert remark.startswith("consumer.sasl.jaas.config has no effect and differs from sasl.jaas.config: all")
     assert "s3cret" not in remark
 
 
-def test_a_value_that_all_clients_have_counts_as_the_clusters() -> None:
+def test_a_value_that_all_kinds_of_client_have_applies_to_the_cluster() -> None:
     of_all = {f"{kind}.{key}": value for kind in ("admin", "consumer", "producer") for key, value in LOGIN.items()}
     found, remarks = look({**BASE, **of_all})
     assert found is not None
@@ -347,4 +349,4 @@ def test_a_value_that_all_clients_have_counts_as_the_clusters() -> None:
     found, remarks = look({**BASE, **of_all, "consumer.security.protocol": "PLAINTEXT"})
     assert found is not None
     assert found.account == SecurityProfile()
-    assert len([text for text in remarks if "security.protocol has no effect, and is another value" in text]) == 3
+    assert len([text for text in remarks if "security.protocol has no effect and differs from" in text]) == 3

@@ -15,10 +15,13 @@ ASKED = (
     "throttle_mirror",
     "mirror_flows",
     "move_group",
+    "rehearse",
     "reconcile_returned_cluster",
     "delete_topics",
 )
 """They change something, and run only when asked."""
+AT_ONCE = ("fail_over_cluster",)
+"""They change something at once when asked: a dry run or an approval would cost seconds without service."""
 PLATFORM = ("change_access",)
 """They change the platform, where no fence and no lock can be left, and run only when asked."""
 LOOKING = ("verify_mirror",)
@@ -26,4 +29,4 @@ LOOKING = ("verify_mirror",)
 UPKEEP = ("check_origins", "age_migrations", "settle_migrations", "sync_mirrors")
 """They change something by the clock."""
 SCHEDULED = ("record_facts", *UPKEEP)
-DAGS = (*ASKED, *PLATFORM, *LOOKING, *SCHEDULED)
+DAGS = (*ASKED, *AT_ONCE, *PLATFORM, *LOOKING, *SCHEDULED)

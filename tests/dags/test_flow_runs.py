@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 BOTH = {"look": "success", "change": "success", "release": "success", "report": "success"}
 
 
-def test_flows_are_looked_at_declared_and_withdrawn(run_dag: Run, environment: Environment) -> None:
+def test_flows_are_checked_declared_and_withdrawn(run_dag: Run, environment: Environment) -> None:
     keys = f"clusters = A, B\nA.bootstrap.servers = {bootstrap(environment, 'east')}\n"
     keys += f"B.bootstrap.servers = {bootstrap(environment, 'west')}\nA->B.enabled = true\n"
     form = {"name": "by-airflow", "properties": keys, "reason": "a test", "dry_run": False}
@@ -42,7 +42,7 @@ def test_flows_are_looked_at_declared_and_withdrawn(run_dag: Run, environment: E
     assert not stored()
 
 
-def test_a_group_of_a_flow_that_nobody_declared_is_refused(run_dag: Run) -> None:
+def test_moving_a_group_by_an_undeclared_flow_is_refused(run_dag: Run) -> None:
     form = {"group": "billing", "flow": "east->west", "reason": "a test", "dry_run": False}
 
     outcome = run_dag("move_group", form)

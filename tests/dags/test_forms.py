@@ -9,7 +9,7 @@ from airflow.sdk import Variable
 
 from ha_core.operators import forms
 from tests.dags.conftest import read_dags
-from tests.dags.names import ASKED, DAGS, PLATFORM, UPKEEP
+from tests.dags.names import ASKED, AT_ONCE, DAGS, PLATFORM, UPKEEP
 
 SIDE_BY_SIDE = {
     "switch": {
@@ -85,7 +85,7 @@ def test_scheduled_runs_are_not_dry_runs(dagbag: Any, dag_id: str) -> None:
     assert params.get(forms.FIRST, False) is False
 
 
-@pytest.mark.parametrize("dag_id", [*ASKED, *PLATFORM])
+@pytest.mark.parametrize("dag_id", [*ASKED, *AT_ONCE, *PLATFORM])
 def test_required_fields_stand_in_the_first_section_of_the_form(dagbag: Any, dag_id: str) -> None:
     params = dagbag.dags[dag_id].params
     fields = [params.get_param(name) for name in params]

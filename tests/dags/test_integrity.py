@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.dags.conftest import read_dags
-from tests.dags.names import ASKED, DAGS, LOOKING, PLATFORM, SCHEDULED, UPKEEP
+from tests.dags.names import ASKED, AT_ONCE, DAGS, LOOKING, PLATFORM, SCHEDULED, UPKEEP
 
 MAX_IN_SEQUENCE = 12
 
@@ -43,7 +43,7 @@ def test_every_field_of_the_form_has_a_title_and_a_text(dagbag: Any, dag_id: str
         assert schema.get("description_md"), name
 
 
-@pytest.mark.parametrize("dag_id", [*ASKED, *PLATFORM, *LOOKING])
+@pytest.mark.parametrize("dag_id", [*ASKED, *AT_ONCE, *PLATFORM, *LOOKING])
 def test_a_dag_that_is_asked_for_has_no_schedule(dagbag: Any, dag_id: str) -> None:
     dag = dagbag.dags[dag_id]
 
@@ -125,7 +125,7 @@ def test_a_scheduled_dag_runs_one_at_a_time_and_does_not_catch_up(dagbag: Any, d
     assert dag.is_paused_upon_creation is False
 
 
-@pytest.mark.parametrize("dag_id", [*ASKED, *UPKEEP])
+@pytest.mark.parametrize("dag_id", [*ASKED, *AT_ONCE, *UPKEEP])
 def test_release_runs_after_every_task_that_changes_something(dagbag: Any, dag_id: str) -> None:
     release = dagbag.dags[dag_id].get_task("release")
 

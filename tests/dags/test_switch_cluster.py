@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from ha_core.cli.app import build
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_level
+from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.clusters.registered import declare_usage
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.running import engine
@@ -136,3 +137,23 @@ def test_a_failed_part_is_undone_and_no_other_is_started(
     view = environment.store.load()
     assert not any(user in view.bindings for user, _ in things)
     assert environment.store.locks() == []
+
+
+def test_a_dead_cluster_is_left_by_a_form_of_two_fields(run_dag: Run, stack: Stack, environment: Environment) -> None:
+    """Last in this file: it kills east."""
+    things = users_with_topics(stack, environment, "east")
+    form = {"cluster": "east", "reason": "it died"}
+    # While it answers, nothing is moved
+    alive = run_dag("fail_over_cluster", form)
+    assert alive.state == "failed"
+    assert writers(environment, things) != {"west"}
+    record(environment)
+    stack.kill("cluster/east")
+    outcome = run_dag("fail_over_cluster", form)
+    assert outcome.state == "success", outcome.results
+    assert outcome.tasks == {"fail_over": "success", "report": "success", "release": "success"}
+    assert outcome.results["report"]["outcome"].startswith("DONE: moved")
+    assert writers(environment, things) == {"west"}
+    # A repetition finds nothing to do
+    again = run_dag("fail_over_cluster", form)
+    assert again.tasks["fail_over"] == "skipped", again.results

@@ -1,4 +1,4 @@
-"""Where MirrorMaker 2 stopped: no history of it makes a copier skip a record."""
+"""Finding where MirrorMaker 2 stopped: no history of MirrorMaker 2 makes a copier skip a record."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from ha_core.flows.alignment import (
 
 @dataclass
 class Case:
-    """A source, and a remote topic that MirrorMaker 2 has written with any restarts.
+    """A source, and a remote topic that MirrorMaker 2 has written with any number of restarts.
 
-    :ivar copied: offsets of the source in the order in which they were appended, doubled ones included.
-    :ivar left: of the remote topic, by its offsets: origin of each record that is still there.
-    :ivar gone: offsets of the source that are removed.
+    :ivar copied: source offsets in the order in which MirrorMaker 2 appended them, duplicates included.
+    :ivar left: offset in the remote topic → original, for each record that is still there.
+    :ivar gone: source offsets whose records were removed.
     """
 
     source: list[SourceRecord]
@@ -47,12 +47,12 @@ class Case:
     def remote_window(self, last: int | None = None) -> RemoteWindow:
         contents = {one.offset: one.content for one in self.source}
         first = 0 if last is None else max(len(self.copied) - last, 0)
-        records = [RemoteRecord(at, contents[origin]) for at, origin in sorted(self.left.items()) if at >= first]
+        records = [RemoteRecord(at, contents[original]) for at, original in sorted(self.left.items()) if at >= first]
         return RemoteWindow(records, len(self.copied), first == 0, self.compacted)
 
     @property
     def to_copy(self) -> list[int]:
-        """Offsets that a copier of committed records copies from the source, as it is now."""
+        """Source offsets that a copier of committed records would copy now."""
         return [one.offset for one in self.source if not one.aborted and one.offset not in self.gone]
 
 
@@ -72,7 +72,7 @@ def sources(draw: st.DrawFn, equal: bool, keys: bool) -> list[SourceRecord]:
 
 @st.composite
 def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Case:
-    """What MirrorMaker 2 may leave behind: starts, kills, commits, batches that were sent twice, compaction."""
+    """Histories of MirrorMaker 2: starts, kills, commits, batches sent twice, compaction."""
     compacted = removing and draw(st.booleans())
     source = draw(sources(equal, compacted))
     copied, committed = list[int](), -1
@@ -87,7 +87,7 @@ def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Cas
             copied += batch + batch if again else batch
             if draw(st.booleans()):
                 committed = max(committed, draw(st.sampled_from(batch)))
-    if committed < 0:  # it has no first commit: then it copied no more than that
+    if committed < 0:  # without any commit, MirrorMaker 2 has copied only the record that it commits first
         copied = copied[:1] or [source[0].offset]
         (committed,) = copied
     case = Case(source, committed, copied, dict(enumerate(copied)), compacted=compacted)
@@ -99,8 +99,8 @@ def histories(draw: st.DrawFn, equal: bool = True, removing: bool = True) -> Cas
 def _remove(draw: st.DrawFn, case: Case) -> None:
     keys = {one.offset: one.key for one in case.source}
     if case.compacted:
-        for at, origin in enumerate(case.copied):
-            superseded = any(keys[later] == keys[origin] for later in case.copied[at + 1 :])
+        for at, original in enumerate(case.copied):
+            superseded = any(keys[later] == keys[original] for later in case.copied[at + 1 :])
             if superseded and draw(st.booleans()):
                 del case.left[at]
         for number, one in enumerate(case.source):
@@ -109,11 +109,11 @@ def _remove(draw: st.DrawFn, case: Case) -> None:
                 case.gone.add(one.offset)
     if draw(st.booleans()):
         kept_from = draw(st.integers(0, len(case.copied)))
-        case.left = {at: origin for at, origin in case.left.items() if at >= kept_from}
+        case.left = {at: original for at, original in case.left.items() if at >= kept_from}
 
 
 def skipped(case: Case, found: Alignment) -> list[int]:
-    """Records of the source that a copier would pass over, and that were never in the remote topic."""
+    """Source records that a copier would skip although they were never in the remote topic."""
     return [at for at in case.to_copy if case.committed < at < found.source_start and at not in set(case.copied)]
 
 
@@ -123,20 +123,20 @@ def doubled(case: Case, found: Alignment) -> list[int]:
 
 @settings(max_examples=600)
 @given(case=histories(), data=st.data())
-def test_no_record_is_skipped_whatever_was_doubled_compacted_or_equal(case: Case, data: st.DataObject) -> None:
+def test_no_record_is_skipped_after_any_restarts_duplicates_or_compaction(case: Case, data: st.DataObject) -> None:
     start = data.draw(st.integers(0, case.committed), "first offset of the window")
     end = data.draw(st.one_of(st.none(), st.integers(case.committed + 1, case.source[-1].offset + 1)), "its end")
     last = data.draw(st.one_of(st.none(), st.integers(0, len(case.copied))), "records of the remote topic")
-    # When the remote topic is compared with the source, both as far as they are read
+    # When windows of the remote topic and the source are compared
     found = align(case.committed, case.source_window(start, end), case.remote_window(last))
-    # Then copying goes on above the committed offset, and nothing between was not copied
+    # Then copying goes on above the committed offset, and every record below that place was copied
     assert found.source_start > case.committed
     assert skipped(case, found) == []
 
 
 @settings(max_examples=300)
 @given(case=histories())
-def test_a_place_that_is_called_exact_doubles_nothing(case: Case) -> None:
+def test_an_exact_place_duplicates_no_record(case: Case) -> None:
     found = align(case.committed, case.source_window(), case.remote_window())
     if found.exact and len(case.left) == len(case.copied):
         assert doubled(case, found) == []
@@ -165,25 +165,25 @@ def test_records_above_the_commit_are_not_copied_again() -> None:
     assert align(2, source_of("abcdefgh"), remote_of("abcdef")) == (6, True, "")
 
 
-def test_a_restart_that_was_killed_earlier_than_the_start_before_it_doubles_nothing() -> None:
+def test_no_record_is_duplicated_if_the_last_start_copied_less_than_the_one_before() -> None:
     """History: killed after f, started after c, killed after d."""
     assert align(2, source_of("abcdefgh"), remote_of("abcdefd")) == (6, True, "")
 
 
-def test_an_aborted_record_that_mirror_maker_copied_or_left_out_is_no_gap() -> None:
+def test_an_aborted_record_is_no_gap_whether_or_not_mirror_maker_copied_it() -> None:
     source = source_of("abcdefgh", aborted=[4])
     assert align(2, source, remote_of("abcdef")) == (6, True, "")
     assert align(2, source, remote_of("abcdf")) == (6, True, "")
 
 
 def test_equal_records_at_the_end_count_as_not_copied() -> None:
-    """Whether the second x is a copy of the second or the first x, sent again, cannot be told."""
+    """The second x may be a copy of the second x, or of the first one, sent again."""
     start, exact, reason = align(1, source_of("abxxc"), remote_of("abxx"))
     assert (start, exact) == (3, False)
     assert "equal earlier ones" in reason
 
 
-def test_a_batch_that_was_lost_between_others_is_copied() -> None:
+def test_copying_goes_on_at_a_batch_that_was_lost_between_others() -> None:
     """History: no idempotence and five requests in flight; killed before the batch of d was sent again."""
     start, exact, reason = align(1, source_of("abcdefgh"), remote_of("abcef"))
     assert (start, exact) == (3, False)
@@ -194,10 +194,10 @@ def test_a_window_that_does_not_reach_down_to_the_commit_is_enough() -> None:
     assert align(1, source_of("abcdefgh"), remote_of("ef", begins_log=False)) == (6, True, "")
 
 
-def test_an_empty_remote_topic_leaves_the_committed_offset() -> None:
+def test_with_an_empty_remote_topic_copying_goes_on_above_the_commit() -> None:
     start, exact, reason = align(3, source_of("abcdefgh"), remote_of(""))
     assert (start, exact) == (4, False)
-    assert "no record that could be compared" in reason
+    assert "no record to compare" in reason
 
 
 def test_a_source_without_records_above_the_commit_needs_no_comparison() -> None:
@@ -205,7 +205,7 @@ def test_a_source_without_records_above_the_commit_needs_no_comparison() -> None
 
 
 def test_a_remote_topic_that_ends_with_a_foreign_record_is_refused() -> None:
-    with pytest.raises(ContradictionError, match="another producer writes to it"):
+    with pytest.raises(ContradictionError, match="another producer writes to the remote topic"):
         align(2, source_of("abcdefgh"), remote_of("abcdefz"))
 
 

@@ -1,4 +1,4 @@
-"""Declarations of flows: keys from YAML and properties, and secrets, which they must not have."""
+"""Flow declarations: keys from YAML and properties, and secrets, which they must not contain."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ PROVIDER = {
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 
 
-def test_nested_and_flat_keys_of_a_mapping_are_those_of_properties() -> None:
+def test_nested_and_flat_keys_become_keys_of_properties() -> None:
     nested = {
         "clusters": ["A", "B"],
         "A": {"bootstrap": {"servers": "a:9092"}},
@@ -38,15 +38,20 @@ def test_nested_and_flat_keys_of_a_mapping_are_those_of_properties() -> None:
         ({"A": {"b": None}}, "A.b has no value"),
         ({"topics": ["a,b"]}, "topics"),
         ({"topics": [["a"]]}, "topics"),
+        ({"spec": {"clusters": [{"alias": "A"}]}}, "an entry of spec.clusters is a list or a mapping"),
+        (
+            {"apiVersion": "v1", "kind": "KafkaMirrorMaker2"},
+            "a resource of Kubernetes .KafkaMirrorMaker2",
+        ),
         ({1: "a"}, "no text"),
     ],
 )
-def test_a_mapping_that_no_properties_could_say_is_refused(nested: Any, named: str) -> None:
+def test_a_mapping_that_properties_cannot_express_is_refused(nested: Any, named: str) -> None:
     with pytest.raises(FlowError, match=named):
         keys_of(nested, "a test")
 
 
-def test_the_stored_text_reads_back_as_the_keys_it_was_made_of() -> None:
+def test_the_stored_text_reads_back_as_its_keys() -> None:
     keys = {"topics": r"a\.b, c:d=e", "A->B.enabled": "true", "ключ": "значение\nnext ", "blank": ""}
     assert keys_of_properties(text_of(keys), "a test") == {**keys, "ключ": "значение\nnext"}
     assert text_of(keys).isascii()
@@ -70,7 +75,7 @@ def test_the_stored_text_reads_back_as_the_keys_it_was_made_of() -> None:
         ("A.client.id", "x?password=s3cret"),
     ],
 )
-def test_a_value_that_may_be_a_secret_is_refused_by_its_key_and_not_shown(key: str, value: str) -> None:
+def test_an_error_names_the_key_of_a_possible_secret_and_does_not_show_the_value(key: str, value: str) -> None:
     with pytest.raises(FlowError) as refused:
         require_no_secrets({**PROVIDER, key: value}, "a test")
     assert key in str(refused.value)
@@ -89,5 +94,5 @@ def test_a_value_that_may_be_a_secret_is_refused_by_its_key_and_not_shown(key: s
         ("topics", "password.*, token"),
     ],
 )
-def test_references_and_open_values_are_taken(key: str, value: str) -> None:
+def test_references_and_values_that_are_not_secret_are_accepted(key: str, value: str) -> None:
     require_no_secrets({**PROVIDER, key: value}, "a test")

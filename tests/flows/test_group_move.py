@@ -1,4 +1,4 @@
-"""Offsets of a group that moves by a flow: exact ones, repeated ones, and those that would lose records."""
+"""Offsets of a group that moves to the target: exact ones, ones that repeat records, ones that would lose records."""
 
 import pytest
 
@@ -34,35 +34,36 @@ def moved(
 
 
 @pytest.mark.parametrize(("offset", "there"), [(10, 0), (14, 4), (15, 5), (16, 5), (20, 9), (3, 0)])
-def test_a_known_offset_is_moved_with_its_metadata_and_repeats_nothing(offset: int, there: int) -> None:
+def test_an_exactly_known_offset_is_moved_with_its_metadata_and_without_repeats(offset: int, there: int) -> None:
     assert moved(offset) == MovedOffset("orders", 0, offset, ("A.orders", 0), there, "note")
 
 
-def test_an_offset_above_the_copy_repeats_what_comes_until_it_is_copied() -> None:
+def test_an_offset_above_the_copy_repeats_records_copied_until_then() -> None:
     found = moved(25)
     assert isinstance(found, MovedOffset)
     assert (found.there, bool(found.repeats)) == (9, True)
 
 
-def test_an_offset_below_the_one_that_the_target_has_says_that_records_come_twice() -> None:
+def test_an_offset_below_the_targets_own_commit_is_reported_as_a_repeat() -> None:
     found = moved(12, there=TargetGroup("Empty", {("A.orders", 0): 7}))
     assert isinstance(found, MovedOffset)
     assert "committed 7 in the target, above 2" in found.repeats
 
 
-def test_records_that_were_not_copied_keep_the_group_where_it_is() -> None:
+def test_an_offset_whose_records_were_not_copied_is_not_moved() -> None:
     found = moved(8, begins=7)
     assert isinstance(found, NotMoved)
     assert "were not copied" in found.reason
 
 
-def test_records_that_the_target_has_deleted_keep_the_group_where_it_is() -> None:
+def test_an_offset_whose_records_the_target_has_deleted_is_not_moved() -> None:
     found = moved(12, copy_begins=3)
     assert isinstance(found, NotMoved)
-    assert "A.orders-0 from offset 3 on" in found.reason
+    assert found.reason.startswith("its next record had offset 2 of A.orders-0 in the target")
+    assert "deleted everything below 3" in found.reason
 
 
-def test_partitions_that_do_not_exist_are_named() -> None:
+def test_partitions_that_do_not_exist_are_reported() -> None:
     for found in (moved(12, begins=None), moved(12, copy_begins=None)):
         assert isinstance(found, NotMoved)
         assert "does not exist" in found.reason
@@ -79,7 +80,7 @@ def test_an_untranslated_offset_keeps_its_reason() -> None:
     assert found == NotMoved("orders", 0, 1, "nothing is copied yet")
 
 
-def test_a_topic_of_neither_flow_is_named() -> None:
+def test_a_topic_that_neither_flow_copies_is_reported() -> None:
     (found,) = moved_offsets(
         {("orders", 0): (1, "")},
         {"orders": None},
@@ -105,7 +106,7 @@ def test_a_topic_of_neither_flow_is_named() -> None:
         ("mm2-copies.internal", THERE, BACK, None),
     ],
 )
-def test_a_topics_place_follows_from_the_flows_of_both_directions(
+def test_a_topics_place_in_the_target_follows_from_the_flows_in_both_directions(
     topic: str, forward: FlowRoute | None, backward: FlowRoute | None, place: MovedTopic | None
 ) -> None:
     assert place_of(topic, forward, backward, "B") == place

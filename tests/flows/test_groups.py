@@ -1,4 +1,4 @@
-"""Checkpoints and commits: neither goes back unless the group did; a group that reads in the target stays as it is."""
+"""Checkpoints and commits: neither goes back unless the group went back; a group that reads in the target is left."""
 
 import pytest
 
@@ -28,13 +28,13 @@ def checkpoint(upstream: int, downstream: int) -> Checkpoint:
         (None, True, True, False),
         (checkpoint(10, 5), True, True, False),
         (checkpoint(20, 15), False, False, False),
-        (checkpoint(15, 18), True, False, True),  # the copy was made anew: its records have lower offsets
+        (checkpoint(15, 18), True, False, True),  # the remote topic was created anew: records have lower offsets
         (checkpoint(20, 18), True, False, True),
         (checkpoint(30, 25), True, True, True),
         (checkpoint(10, 15), False, False, False),
     ],
 )
-def test_a_checkpoint_follows_another_that_is_lower_or_whose_group_or_copy_was_further(
+def test_a_checkpoint_is_due_if_the_group_advanced_or_went_back(
     last: Checkpoint | None, due: bool, sampled_due: bool, back: bool
 ) -> None:
     assert is_due(checkpoint(20, 15), last, "exact") is due
@@ -42,14 +42,14 @@ def test_a_checkpoint_follows_another_that_is_lower_or_whose_group_or_copy_was_f
     assert goes_back(checkpoint(20, 15), last) is back
 
 
-def test_a_topic_that_came_from_the_target_is_the_targets_own() -> None:
+def test_a_topic_that_came_from_the_target_has_its_original_name_there() -> None:
     policy = DefaultPolicy()
     assert topic_of_checkpoint(policy, "A", "B", "t") == "A.t"
     assert topic_of_checkpoint(policy, "A", "B", "B.t") == "t"
     assert topic_of_checkpoint(policy, "A", "B", "C.t") == "A.C.t"
 
 
-def test_groups_are_left_out_with_their_reason() -> None:
+def test_groups_that_a_flow_does_not_follow_have_a_reason() -> None:
     def chosen(include: str, exclude: str = "") -> NameFilter:
         return NameFilter(Patterns.of("x", parts(include)), Patterns.of("y", parts(exclude)))
 
@@ -58,7 +58,7 @@ def test_groups_are_left_out_with_their_reason() -> None:
         "billing",
         SkippedGroup("console-consumer-1", "groups.exclude names it"),
         SkippedGroup("other", "groups does not name it"),
-        SkippedGroup("idle", "it has committed on no topic that the flow copies"),
+        SkippedGroup("idle", "it has committed no offset of a topic that the flow copies"),
     ]
 
 
@@ -76,15 +76,15 @@ def test_groups_are_left_out_with_their_reason() -> None:
         (TargetGroup("PreparingRebalance", {}), False, False),
     ],
 )
-def test_offsets_are_committed_for_idle_groups_and_only_forwards(
+def test_offsets_are_committed_only_for_idle_groups_and_only_forwards(
     there: TargetGroup, go_back: bool, committed: bool
 ) -> None:
     found = list(commits("g", {KEY: checkpoint(20, 15)}, there, go_back))
     assert [one for one in found if isinstance(one, Checkpoint)] == ([checkpoint(20, 15)] if committed else [])
 
 
-def test_a_group_that_is_not_committed_has_a_reason() -> None:
+def test_a_group_whose_offsets_are_not_committed_has_a_reason() -> None:
     (reads,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Stable", {}), False)
     (above,) = commits("g", {KEY: checkpoint(20, 15)}, TargetGroup("Empty", {KEY: 20}), False)
     assert reads == SkippedGroup("g", "it is Stable in the target: its consumers there commit themselves")
-    assert above == SkippedGroup("g", "the target has 20, above the translated 15", KEY)
+    assert above == SkippedGroup("g", "the target has offset 20, above the translated 15", KEY)

@@ -1,4 +1,4 @@
-"""Rules that keep everybody out of remote topics: which ones are missing, and which ones are the flow's."""
+"""Guards of remote topics: which are missing, and which rules of a target are guards."""
 
 from ha_core.flows.guards import EVERYBODY, MARKER, missing_guards, placed_guards, remote_guard
 from ha_core.plan.facts.clusters import TopicAcl
@@ -18,7 +18,7 @@ def test_only_missing_guards_are_placed() -> None:
     assert missing_guards([], []) == []
 
 
-def test_a_denial_of_somebody_else_gets_no_marker_and_is_not_removed() -> None:
+def test_a_denial_from_elsewhere_gets_no_marker_and_is_not_removed() -> None:
     assert missing_guards([ORDERS.rule], ["A.orders"]) == []
     assert placed_guards([ORDERS.rule]) == []
 
@@ -31,6 +31,6 @@ def test_guards_are_found_by_their_markers() -> None:
     assert placed_guards(rules, ["A.orders", "other"]) == [ORDERS]
 
 
-def test_guards_of_mirrors_and_of_remote_topics_do_not_take_each_other_for_their_own() -> None:
+def test_guards_of_mirrors_and_guards_of_remote_topics_are_told_apart() -> None:
     assert placed_guards(guard("A.orders")) == []
     assert placed(ORDERS) == []

@@ -1,4 +1,4 @@
-"""Options of MirrorMaker 1 as one flow."""
+"""Mapping the options of MirrorMaker 1 to one flow."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CONSUMER = {"bootstrap.servers": "a:9092", "group.id": "mirror", "max.poll.recor
 PRODUCER = {"bootstrap.servers": "b:9092", "security.protocol": "SSL", "acks": "all"}
 
 
-def test_both_files_and_the_pattern_make_one_flow_that_keeps_names() -> None:
+def test_both_files_and_the_pattern_become_one_flow_that_keeps_names() -> None:
     mapped = mapped_options(CONSUMER, PRODUCER, "orders, pay.*", {"num.streams": "4", "abort.on.send.failure": "true"})
     found = configuration(mapped.properties, "a test")
     (flow,) = found.flows
@@ -30,13 +30,13 @@ def test_each_option_that_is_mapped_or_has_no_effect_has_one_remark() -> None:
     mapped = mapped_options(CONSUMER, PRODUCER, "orders", {"num.streams": "4", "new.consumer": ""})
     texts = [remark.text for remark in mapped.remarks]
     for option in ("--include", "--consumer.config", "--producer.config", "--num.streams", "--new.consumer"):
-        assert len([text for text in texts if text.startswith(f"{option} ")]) == 1, option
+        assert len([text for text in texts if text.startswith((f"{option} ", f"{option}:"))]) == 1, option
     for key in ("group.id", "max.poll.records of the consumer", "acks of the producer", "auto.offset.reset"):
         assert len([text for text in texts if text.startswith(key)]) == 1, key
     assert len(texts) == len(set(texts))
 
 
-def test_the_consumers_own_start_and_isolation_count() -> None:
+def test_the_consumers_offset_reset_and_isolation_apply() -> None:
     consumer = {**CONSUMER, "auto.offset.reset": "earliest", "isolation.level": "read_committed"}
     (flow,) = configuration(mapped_options(consumer, PRODUCER, "orders", {}).properties, "a test").flows
     assert (flow.begins_at, flow.isolation) == ("earliest", Isolation.COMMITTED)
@@ -48,6 +48,6 @@ def test_an_option_that_names_a_java_class_is_refused_with_the_reason(option: st
         mapped_options(CONSUMER, PRODUCER, "orders", {option: "com.example.Class"})
 
 
-def test_topics_must_be_named() -> None:
+def test_a_blank_include_is_refused() -> None:
     with pytest.raises(FlowError, match="--include"):
         mapped_options(CONSUMER, PRODUCER, " ' ' ", {})

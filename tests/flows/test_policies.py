@@ -15,7 +15,7 @@ from ha_core.flows.policies import (
 DEFAULT = DefaultPolicy()
 
 
-def test_a_remote_topic_has_the_alias_of_its_source_in_front() -> None:
+def test_a_remote_topic_begins_with_its_sources_alias() -> None:
     assert DEFAULT.format_remote_topic("us-west", "orders") == "us-west.orders"
     assert DefaultPolicy("__").format_remote_topic("us-west", "orders") == "us-west__orders"
 
@@ -31,7 +31,9 @@ def test_a_remote_topic_has_the_alias_of_its_source_in_front() -> None:
         (".orders", "", "orders", "orders"),
     ],
 )
-def test_a_name_shows_the_way_of_its_topic(topic: str, source: str | None, upstream: str | None, original: str) -> None:
+def test_a_name_shows_the_path_of_its_topic(
+    topic: str, source: str | None, upstream: str | None, original: str
+) -> None:
     assert DEFAULT.topic_source(topic) == source
     assert DEFAULT.upstream_topic(topic) == upstream
     assert original_topic(DEFAULT, topic) == original
@@ -41,7 +43,7 @@ def test_hops_are_listed_from_the_last_to_the_first() -> None:
     assert list(hops(DEFAULT, "C.B.A.t")) == [("C", "B.A.t"), ("B", "A.t"), ("A", "t")]
 
 
-def test_an_alias_that_repeats_ends_the_way() -> None:
+def test_hops_end_before_an_alias_repeats() -> None:
     assert [source for source, _ in hops(DEFAULT, "A.B.A.t")] == ["A", "B"]
 
 
@@ -53,7 +55,7 @@ def test_an_alias_that_repeats_ends_the_way() -> None:
         ("_", False, "mm2-offset-syncs.A.internal", "A.checkpoints.internal"),
     ],
 )
-def test_internal_topics_take_the_separator_unless_it_is_switched_off_for_them(
+def test_internal_topics_use_the_separator_unless_that_is_disabled(
     separator: str, separates_internal: bool, syncs: str, checkpoints: str
 ) -> None:
     policy = DefaultPolicy(separator, separates_internal)
@@ -81,12 +83,12 @@ def test_internal_topics_take_the_separator_unless_it_is_switched_off_for_them(
         ("_schemas", False, False),
     ],
 )
-def test_topics_are_internal_as_kafka_4_and_3_9_judge_them(topic: str, internal: bool, in_3_9: bool) -> None:
+def test_internal_topics_are_those_of_kafka_4_or_3_9(topic: str, internal: bool, in_3_9: bool) -> None:
     assert DEFAULT.is_internal_topic(topic) is internal
     assert DefaultPolicy(like_3_9=True).is_internal_topic(topic) is in_3_9
 
 
-def test_a_separator_of_several_characters_is_taken_as_a_whole() -> None:
+def test_a_separator_may_have_several_characters() -> None:
     policy = DefaultPolicy("ab")
     assert (policy.topic_source("xabba"), policy.upstream_topic("xabba")) == ("x", "ba")
     assert policy.is_internal_topic("mm2xabinternal")
@@ -94,7 +96,7 @@ def test_a_separator_of_several_characters_is_taken_as_a_whole() -> None:
 
 
 @pytest.mark.parametrize(("topic", "heartbeats"), [("heartbeats", True), ("B.A.heartbeats", True), ("A.beats", False)])
-def test_heartbeats_are_known_by_their_original_name(topic: str, heartbeats: bool) -> None:
+def test_a_heartbeats_topic_is_recognised_by_its_original_name(topic: str, heartbeats: bool) -> None:
     assert is_heartbeats_topic(DEFAULT, topic) is heartbeats
 
 
@@ -105,7 +107,7 @@ def test_a_topic_that_was_in_the_target_is_a_cycle() -> None:
     assert not is_cycle(DEFAULT, "orders", "A")
 
 
-def test_the_identity_policy_keeps_names_but_those_of_heartbeats() -> None:
+def test_the_identity_policy_keeps_all_names_except_those_of_heartbeats() -> None:
     policy = IdentityPolicy(source_alias="A")
     assert policy.format_remote_topic("A", "orders") == "orders"
     assert policy.topic_source("orders") == "A"
@@ -117,7 +119,7 @@ def test_the_identity_policy_keeps_names_but_those_of_heartbeats() -> None:
     assert IdentityPolicy().topic_source("orders") is None
 
 
-def test_java_names_give_the_policies() -> None:
+def test_policies_are_found_by_their_java_names() -> None:
     made = {name.rpartition(".")[2]: build("-", False, True, "A") for name, build in BY_CLASS.items()}
     assert made == {
         "DefaultReplicationPolicy": DefaultPolicy("-", False, True),

@@ -1,5 +1,6 @@
-"""Files of properties and their references."""
+"""Reading properties files and resolving their references."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -36,13 +37,13 @@ def test_a_file_is_read_as_java_reads_it(tmp_path: Path) -> None:
     }
 
 
-def test_each_property_knows_its_line() -> None:
+def test_each_property_has_its_line_number() -> None:
     properties = parse("# one\n\na = 1\nb = 2 \\\n  3\nc = 4\n", "x")
     assert {key: one.line for key, one in properties.items()} == {"a": 3, "b": 4, "c": 6}
 
 
-def test_a_key_that_stands_twice_is_an_error_with_both_lines() -> None:
-    with pytest.raises(FlowError, match=r"mm2.properties, line 3: topics is set in line 1 already"):
+def test_a_duplicate_key_is_an_error_that_names_both_lines() -> None:
+    with pytest.raises(FlowError, match=r"mm2.properties, line 3: topics is already set in line 1"):
         parse("topics = a\nclusters = A\ntopics = b\n", "mm2.properties")
 
 
@@ -59,7 +60,7 @@ def test_a_resolved_value_is_not_resolved_again() -> None:
     assert resolved(f"{PROVIDERS}\na = ${{env:X}}\n", X="${env:X}") == {"a": "${env:X}"}
 
 
-def test_a_text_of_no_provider_stays() -> None:
+def test_text_that_names_no_provider_is_not_resolved() -> None:
     assert resolved("a = ${nothing:here}\n") == {"a": "${nothing:here}"}
 
 
@@ -68,29 +69,29 @@ def test_a_text_of_no_provider_stays() -> None:
     [
         ("config.providers = vault\n", "config.providers.vault.class is not set"),
         ("config.providers = v\nconfig.providers.v.class = com.example.Vault\n", "com.example.Vault is not known here"),
-        (f"{PROVIDERS}\na = ${{env:MISSING}}\n", r"line 7: a refers to \$\{env:MISSING\}, and there is no such value"),
+        (f"{PROVIDERS}\na = ${{env:MISSING}}\n", r"line 7: a refers to \$\{env:MISSING\}, which has no value here"),
         (f"{PROVIDERS}\na = ${{file:/nowhere:key}}\n", "/nowhere cannot be read"),
         (
             f"{PROVIDERS}\nconfig.providers.file.param.allowed.paths=/opt\na = ${{file:/etc/x:key}}\n",
-            "is not in allowed.paths",
+            "is not in the provider's allowed.paths",
         ),
     ],
 )
-def test_a_reference_that_leads_nowhere_is_an_error(text: str, error: str) -> None:
+def test_a_reference_that_cannot_be_resolved_is_an_error(text: str, error: str) -> None:
     with pytest.raises(FlowError, match=error):
         resolved(text)
 
 
-def test_a_provider_of_folders_reads_no_file_outside(tmp_path: Path) -> None:
+def test_the_directory_provider_reads_no_file_outside_its_folder(tmp_path: Path) -> None:
     (tmp_path / "keys").mkdir()
     (tmp_path / "secret").write_text("s")
-    with pytest.raises(FlowError, match="there is no such value"):
+    with pytest.raises(FlowError, match="has no value here"):
         resolved(f"{PROVIDERS}\na = ${{directory:{tmp_path}/keys:../secret}}\n")
 
 
-def test_a_provider_of_variables_gives_only_allowed_ones() -> None:
+def test_the_environment_provider_resolves_only_allowed_variables() -> None:
     text = f"{PROVIDERS}\nconfig.providers.env.param.allowlist.pattern = KAFKA_.*\na = ${{env:HOME}}\n"
-    with pytest.raises(FlowError, match="there is no such value"):
+    with pytest.raises(FlowError, match="has no value here"):
         resolved(text, HOME="/root")
 
 
@@ -99,3 +100,26 @@ def test_a_file_that_is_too_long_is_refused(tmp_path: Path) -> None:
     file.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(FlowError, match=f"has more than {MAX_BYTES} bytes"):
         read(file)
+
+
+def test_a_character_by_a_wrong_number_is_an_error() -> None:
+    with pytest.raises(FlowError, match=r"mm2.properties: \\uZZZZ is no character"):
+        parse("topics = \\uZZZZ\n", "mm2.properties")
+
+
+def test_a_pattern_of_variables_that_is_none_is_an_error() -> None:
+    with pytest.raises(FlowError, match=r"allowlist.pattern=\[ of a provider is no regular expression here"):
+        resolved(f"{PROVIDERS}config.providers.env.param.allowlist.pattern = [\na = ${{env:A}}\n")
+
+
+@pytest.mark.parametrize("reference", ["${file:/tmp/a\\u0000b:x}", "${directory:/tmp:%s}" % ("a" * 5_000)])
+def test_a_path_that_is_none_is_an_error_with_a_bounded_text(reference: str) -> None:
+    with pytest.raises(FlowError, match="is no path of a file") as error:
+        resolved(f"{PROVIDERS}a = {reference}\n")
+    assert len(str(error.value)) < 300
+
+
+def test_a_reference_to_a_pipe_does_not_wait(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(FlowError, match="is no regular file; a reference reads one"):
+        resolved(f"{PROVIDERS}a = ${{file:{tmp_path / 'pipe'}:x}}\n")

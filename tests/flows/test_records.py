@@ -1,4 +1,4 @@
-"""Records of internal topics, against bytes that MirrorMaker 2 of Kafka 3.9.2 and 4.3.1 wrote."""
+"""Records of internal topics, compared with bytes that MirrorMaker 2 of Kafka 3.9.2 and 4.3.1 wrote."""
 
 import pytest
 
@@ -38,7 +38,9 @@ WRITTEN: list[tuple[Record, str, str, str]] = [
 
 
 @pytest.mark.parametrize(("record", "key", "value", "printed"), WRITTEN, ids=lambda found: type(found).__name__)
-def test_records_are_kafkas_byte_for_byte(record: Record, key: str, value: str, printed: str) -> None:
+def test_records_are_kafkas_byte_for_byte_and_print_as_kafkas_formatters_do(
+    record: Record, key: str, value: str, printed: str
+) -> None:
     assert (record.key.hex(), record.value.hex()) == (key, value)
     assert type(record).decode(bytes.fromhex(key), bytes.fromhex(value)) == record
     assert str(record) == printed
@@ -46,11 +48,11 @@ def test_records_are_kafkas_byte_for_byte(record: Record, key: str, value: str, 
 
 @pytest.mark.parametrize("record", [one[0] for one in WRITTEN], ids=lambda found: type(found).__name__)
 @pytest.mark.parametrize("part", ["key", "value"])
-def test_a_record_that_is_cut_off_anywhere_is_refused(record: Record, part: str) -> None:
+def test_a_truncated_record_is_refused_wherever_it_ends(record: Record, part: str) -> None:
     whole = {"key": record.key, "value": record.value}
     for end in range(len(whole[part])):
         cut = whole | {part: whole[part][:end]}
-        with pytest.raises(FlowError, match=f"is no {record.record_name}"):
+        with pytest.raises(FlowError, match=f"cannot be read as {record.record_name}"):
             type(record).decode(cut["key"], cut["value"])
 
 
@@ -66,16 +68,16 @@ def test_a_record_that_is_cut_off_anywhere_is_refused(record: Record, part: str)
     ids=["no-key", "no-value", "newer-version", "negative-length", "no-utf-8"],
 )
 def test_a_record_that_is_not_a_heartbeat_is_refused(key: bytes | None, value: bytes | None) -> None:
-    with pytest.raises(FlowError, match="is no heartbeat"):
+    with pytest.raises(FlowError, match="cannot be read as heartbeat"):
         Heartbeat.decode(key, value)
 
 
-def test_a_text_longer_than_kafkas_is_refused_before_it_is_written() -> None:
-    with pytest.raises(FlowError, match="has 32768 bytes; Kafka's texts have at most 32767"):
+def test_a_string_longer_than_kafkas_limit_is_refused() -> None:
+    with pytest.raises(FlowError, match="has 32768 bytes; a string of Kafka has at most 32767"):
         _ = Checkpoint("g", "t", 0, 1, 1, "m" * 32_768).value
 
 
-def test_the_offset_of_a_real_mirrormaker_is_read() -> None:
+def test_a_source_offset_of_a_real_mirror_maker_is_read_and_written() -> None:
     key, value = b'["MirrorSourceConnector",{"cluster":"A","partition":3,"topic":"t"}]', b'{"offset":41}'
     offset = SourceOffset.decode(key, value)
     assert offset == SourceOffset("A", "t", 3, 41)
@@ -94,5 +96,5 @@ def test_the_offset_of_a_real_mirrormaker_is_read() -> None:
     ],
 )
 def test_a_record_that_is_not_a_source_offset_is_refused(key: bytes, value: bytes | None) -> None:
-    with pytest.raises(FlowError, match="is no source offset of MirrorMaker 2"):
+    with pytest.raises(FlowError, match="cannot be read as source offset of MirrorMaker 2"):
         SourceOffset.decode(key, value)

@@ -1,4 +1,4 @@
-"""Settings and ACLs of remote topics."""
+"""Settings and ACLs that remote topics get from their source topics."""
 
 from typing import Literal
 
@@ -23,7 +23,7 @@ def setting(name: str, level: str, **more: bool) -> DescribedSetting:
 
 
 @pytest.mark.parametrize(("defaults_from", "default"), [("target", None), ("source", "segment.ms's")])
-def test_settings_of_the_topic_are_carried_and_defaults_as_chosen(
+def test_a_topics_settings_are_carried_over_and_defaults_only_from_the_source(
     defaults_from: Literal["source", "target"], default: str | None
 ) -> None:
     rule = SettingsRule(Patterns.of("x", ("min\\.insync\\.replicas",)), defaults_from)
@@ -45,7 +45,7 @@ def test_settings_of_the_topic_are_carried_and_defaults_as_chosen(
     }
 
 
-def test_only_differences_are_changed() -> None:
+def test_only_settings_that_differ_are_changed() -> None:
     wanted = {"retention.ms": "1", "cleanup.policy": "compact", "segment.ms": None, "flush.ms": None}
     there = {"retention.ms": "1", "cleanup.policy": "delete", "segment.ms": "5"}
     assert changes(wanted, there) == {"cleanup.policy": "compact", "segment.ms": None}
@@ -62,13 +62,13 @@ def test_only_differences_are_changed() -> None:
         (ALL, False, ALL),
     ],
 )
-def test_an_acl_is_carried_without_the_right_to_write(operation: int, allows: bool, found: int | None) -> None:
+def test_an_acl_is_carried_over_without_the_right_to_write(operation: int, allows: bool, found: int | None) -> None:
     acl = TopicAcl("literal", "t", "User:alice", "*", operation, allows)
     carried = list(remote_acls([acl], {"t": "A.t"}))
     assert carried == ([] if found is None else [acl._replace(name="A.t", operation=found)])
 
 
-def test_acls_of_prefixes_all_topics_and_other_topics_are_left_out() -> None:
+def test_acls_of_prefixes_of_all_topics_and_of_other_topics_are_left_out() -> None:
     acls = [
         TopicAcl("prefixed", "t", "User:alice", "*", READ, True),
         TopicAcl("literal", "*", "User:alice", "*", READ, True),

@@ -1,4 +1,4 @@
-"""Where a flow begins partitions that it has never copied."""
+"""The source offset at which a flow begins a partition that it has never copied."""
 
 import pytest
 
@@ -8,25 +8,27 @@ from ha_core.flows.starts import BeginsAt, SeenLog, start_offset
 @pytest.mark.parametrize(
     ("begins_at", "start"), [("earliest", 30), ("latest", 100)], ids=["at its log start", "at its end"]
 )
-def test_a_partition_of_the_first_look_begins_where_the_setting_says(begins_at: BeginsAt, start: int) -> None:
+def test_a_partition_that_exists_at_the_first_look_begins_where_the_setting_says(
+    begins_at: BeginsAt, start: int
+) -> None:
     assert start_offset(begins_at, SeenLog(30, 100)) == start
 
 
 @pytest.mark.parametrize("begins_at", ["earliest", "latest"])
-def test_a_partition_that_is_created_later_is_copied_whole(begins_at: BeginsAt) -> None:
+def test_a_partition_created_after_the_first_look_is_copied_from_its_start(begins_at: BeginsAt) -> None:
     assert start_offset(begins_at, None) == 0
 
 
 @pytest.mark.parametrize("begins_at", ["earliest", "latest"])
-def test_a_partition_whose_topic_was_created_again_is_copied_whole(begins_at: BeginsAt) -> None:
+def test_a_partition_whose_topic_was_created_again_is_copied_from_its_start(begins_at: BeginsAt) -> None:
     assert start_offset(begins_at, SeenLog(30, 100, "a1"), "b2") == 0
 
 
 @pytest.mark.parametrize(("then", "now"), [("a1", "a1"), ("", "a1"), ("a1", ""), ("", "")])
-def test_a_topic_counts_as_that_of_the_first_look_unless_its_id_differs(then: str, now: str) -> None:
+def test_a_topic_counts_as_the_one_of_the_first_look_unless_both_ids_are_known_and_differ(then: str, now: str) -> None:
     assert start_offset("latest", SeenLog(30, 100, then), now) == 100
 
 
 @pytest.mark.parametrize("begins_at", ["earliest", "latest"])
-def test_an_empty_partition_of_the_first_look_is_copied_whole(begins_at: BeginsAt) -> None:
+def test_a_partition_that_is_empty_at_the_first_look_is_copied_from_its_start(begins_at: BeginsAt) -> None:
     assert start_offset(begins_at, SeenLog(0, 0)) == 0

@@ -24,14 +24,7 @@ from ha_core.metrics.http import HttpServer
 from ha_core.model import Cluster, Mask, View
 from ha_core.operations.overview.measures import CrossingPartitions, RunningOperations, StateMeasures
 
-CONFIG = Config(
-    id="gw-1",
-    zookeeper={"hosts": "z:1"},
-    listen={},
-    nodes={},
-    http={},
-    authentication={"anonymous": True},
-)
+CONFIG = Config.model_validate({"id": "gw-1", "zookeeper": {"hosts": "z:1"}, "authentication": {"anonymous": True}})
 STATE = StateMeasures(
     operations=(RunningOperations("switch", "fenced", 2, 31.5),),
     migrations={"Migrating": 1, "Aged": 3},

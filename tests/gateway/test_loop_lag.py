@@ -12,7 +12,7 @@ def test_work_that_stops_the_loop_is_measured() -> None:
     async def stopped() -> None:
         keeping = asyncio.create_task(lag.keep())
         await asyncio.sleep(0)
-        time.sleep(EVERY_S + 0.3)  # noqa: ASYNC251 - that is the fault
+        time.sleep(EVERY_S + 0.3)  # noqa: ASYNC251 - blocks the loop on purpose
         await asyncio.sleep(0.05)
         keeping.cancel()
 

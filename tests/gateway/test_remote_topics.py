@@ -37,7 +37,7 @@ def operations(found: int) -> set[str]:
     return {operation.name for operation in AclOperation if found >> operation & 1}
 
 
-def test_a_topic_is_remote_in_its_flows_target_only() -> None:
+def test_a_topic_is_remote_only_in_its_flows_target() -> None:
     index = RemoteTopicIndex([INTO_WEST])
 
     assert index.find(WEST, "A.orders") == KnownRemoteTopic(INTO_WEST, "orders")
@@ -46,7 +46,7 @@ def test_a_topic_is_remote_in_its_flows_target_only() -> None:
     assert (index.concerns(WEST), index.concerns(EAST)) == (True, False)
 
 
-def test_a_topic_of_a_cluster_that_has_not_told_its_id_counts_as_remote_if_it_is_remote_anywhere() -> None:
+def test_while_a_cluster_id_is_unknown_a_topic_counts_as_remote_if_it_is_remote_anywhere() -> None:
     index = RemoteTopicIndex([INTO_WEST])
 
     assert index.find("", "A.orders") is not None
@@ -72,7 +72,7 @@ def test_without_rules_and_for_super_users_a_remote_topic_may_only_be_read() -> 
         assert not found.everything
 
 
-def test_a_topic_of_equal_name_in_another_cluster_may_be_written() -> None:
+def test_a_topic_of_the_same_name_in_another_cluster_may_be_written() -> None:
     assert verdicts(None, EAST).operations(TOPIC, "A.orders") == EVERYTHING
     assert verdicts(None, EAST).operations(TOPIC, "bills") == EVERYTHING
     assert verdicts(None, WEST).operations(TOPIC, "bills") == READING
@@ -110,7 +110,7 @@ def test_denials_of_the_source_and_of_the_copy_count() -> None:
     assert not verdicts(of_source, WEST).allows(READ, TOPIC, "A.orders")
 
 
-def test_rights_to_the_source_say_nothing_where_the_flow_does_not_carry_them_over() -> None:
+def test_rights_to_the_source_do_not_count_if_the_flow_does_not_carry_them_over() -> None:
     silent = INTO_WEST.changed(readers_of_source=False)
 
     assert verdicts(rules(("orders", "read", "allow")), WEST, documents=[silent]).operations(TOPIC, "A.orders") == 0
@@ -122,7 +122,7 @@ def test_rights_follow_a_topic_over_several_hops() -> None:
     assert operations(found.operations(TOPIC, "B.A.orders")) == {"READ", "DESCRIBE"}
 
 
-def test_flows_in_a_circle_of_equal_names_are_judged() -> None:
+def test_rights_are_found_even_if_flows_of_equal_names_form_a_circle() -> None:
     circle = [
         RemoteTopicPortion.of(FlowId("B->A", WEST, EAST), 0, {"bills": "bills"}),
         RemoteTopicPortion.of(FlowId("A->B", EAST, WEST), 0, {"bills": "bills"}),
@@ -131,7 +131,7 @@ def test_flows_in_a_circle_of_equal_names_are_judged() -> None:
     assert verdicts(rules(("bills", "read", "allow")), EAST, documents=circle).allows(READ, TOPIC, "bills")
 
 
-def test_an_objection_names_the_flow_only_to_users_who_may_write_otherwise() -> None:
+def test_an_objection_names_the_flow_only_to_users_that_could_write_otherwise() -> None:
     writes = rules(("A.orders", "write", "allow"))
     words = "A.orders is a remote topic: only flow A->B writes it, and its source is orders."
 
@@ -142,3 +142,17 @@ def test_an_objection_names_the_flow_only_to_users_who_may_write_otherwise() -> 
     assert verdicts(writes, WEST).objection(DESCRIBE, TOPIC, "A.orders") == ""
     assert verdicts(writes, EAST).objection(WRITE, TOPIC, "A.orders") == ""
     assert verdicts(None, WEST).objection(WRITE, TOPIC, "A.checkpoints.internal").endswith("flow A->B writes it.")
+
+
+def test_remote_topics_are_found_by_their_source_and_its_alias() -> None:
+    index = RemoteTopicIndex((INTO_WEST, INTO_NORTH))
+
+    assert index.sources(WEST, "A") == {"orders": "A.orders"}
+    assert index.sources(NORTH, "B") == {"A.orders": "B.A.orders"}
+    assert not index.sources(NORTH, "A")
+    assert not index.sources(WEST, "C")
+
+
+def test_a_cluster_without_a_known_id_may_have_any_remote_topic_of_the_source() -> None:
+    """So no name means the source first, and its copy a moment later."""
+    assert RemoteTopicIndex((INTO_WEST, INTO_NORTH)).sources("", "A") == {"orders": "A.orders"}

@@ -10,7 +10,7 @@ from confluent_kafka.admin import AdminClient
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.takeover import fence
+from ha_core.kafka.fencing import fence
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
 from tests.kafka.mirroring import Linked, caught_up, content, copy_of, copying, stopped, wait_until

@@ -1,7 +1,7 @@
 """Brokers die, stall or lack replicas: their partitions wait, others continue, and every record is copied once."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 
@@ -11,6 +11,7 @@ from confluent_kafka import Producer
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.facts import TopicSpec
+from ha_core.mirror.notes import CopyId
 from ha_core.plan.facts.clusters import Partition
 from stack.harness import Stack
 from tests.kafka.clients import Settings, produce
@@ -184,9 +185,9 @@ def test_copier_checks_its_assignment_after_a_standstill_before_appending(
     produce(here, name, 10)
     mine = [True]
 
-    def still_ours(_: object) -> bool:
+    def still_ours(copies: Collection[CopyId]) -> Collection[CopyId]:
         asked.append(name)
-        return mine[0]
+        return copies if mine[0] else ()
 
     job = Copying(east, west, [copy_of(name)], None, still_ours, lambda: time.monotonic() + stood_s[0])
     try:
@@ -214,9 +215,9 @@ def test_copier_with_long_busy_rounds_is_not_taken_for_stalled(
     for admin in (east, west):
         admin.create_topics([TopicSpec(name, 1, 1)])
 
-    def still_ours(_: object) -> bool:
+    def still_ours(copies: Collection[CopyId]) -> Collection[CopyId]:
         asked.append(name)
-        return True
+        return copies
 
     def now() -> float:
         return time.monotonic() + worked_s[0]

@@ -83,7 +83,7 @@ def first_look(east: Admin, topic: str, partitions: int) -> dict[Partition, Seen
     return {key: SeenLog(end.start, isolation.end(end.last_stable, end.high_watermark)) for key, end in ends.items()}
 
 
-def test_a_flow_from_now_on_copies_partitions_that_are_created_later_whole(
+def test_a_flow_with_latest_copies_later_partitions_from_their_start(
     east: Admin, west: Admin, here: Settings, there: Settings, renamed: list[CopyPartition]
 ) -> None:
     # Given a flow that begins at the ends, and a transaction that is open at its first look
@@ -167,7 +167,7 @@ def test_records_that_retention_took_from_a_new_partition_before_it_was_found_ar
     assert content(there, f"A.{name}") == content(here, name)
 
 
-def test_a_renamed_copy_that_is_to_lack_nothing_stops_where_retention_has_overtaken_it(
+def test_a_renamed_mirror_stops_where_retention_has_overtaken_it(
     east: Admin, west: Admin, here: Settings, there: Settings, renamed: list[CopyPartition]
 ) -> None:
     copy, name = renamed[0], renamed[0].source_topic

@@ -1,10 +1,12 @@
 """Takeovers when the epochs of a producer id are used up. Real coordinators take minutes to get there."""
 
+import time
 from typing import Any
 
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import KafkaAdminError, NotReadyError
+from ha_core.kafka.fencing import LAST_EPOCH, fence_all
 from ha_core.kafka.security import NO_SECURITY
-from ha_core.kafka.takeover import LAST_EPOCH, fence
 from ha_core.mirror.progress import Writer
 from ha_core.model import Cluster
 from ha_core.wire.codec import decode
@@ -27,12 +29,14 @@ class Coordinator:
     :ivar busy: how often it is still busy with the previous transaction.
     :ivar added: how often partitions were added to a transaction.
     :ivar ended: the producers whose markers were written.
+    :ivar stuck: transactional ids whose markers cannot be written.
     """
 
     def __init__(self, writer: Writer) -> None:
         self.writer = writer
         self.busy = self.added = 0
         self.ended = list[Writer]()
+        self.stuck = set[str]()
         self.port = -1
 
     def answer(self, frame: bytes) -> bytes:
@@ -64,18 +68,27 @@ class Coordinator:
             ]
             self.added += not code
             return {"results_by_topic": added}
+        if request["transactional_id"] in self.stuck:
+            return {"error_code": ErrorCode.CONCURRENT_TRANSACTIONS}
         self.ended.append(Writer(request["producer_id"], request["producer_epoch"]))
         return {"error_code": 0}
 
 
-def taken_over(coordinator: Coordinator) -> Writer:
-    """The new writer."""
+def fenced(coordinator: Coordinator, *names: str) -> dict[str, Writer | KafkaAdminError]:
+    """The new writer of each transactional id, or why it has none."""
     answer = broker(VERSIONS, coordinator.answer)
     # Each serves one connection: one finds the coordinator, the other one is the coordinator.
     with listening(answer) as coordinator.port, listening(answer) as bootstrap:
         cluster = Cluster(name="west", bootstrap=f"127.0.0.1:{bootstrap}")
         with Admin(cluster, NO_SECURITY) as west:
-            return fence(west.asking(10), "copier", (COPY,))
+            return fence_all(west.asking(10), dict.fromkeys(names, (COPY,)))
+
+
+def taken_over(coordinator: Coordinator) -> Writer:
+    """The new writer."""
+    writer = fenced(coordinator, "copier")["copier"]
+    assert isinstance(writer, Writer)
+    return writer
 
 
 def test_takeover_skips_the_last_epoch_after_fencing_with_it() -> None:
@@ -96,3 +109,20 @@ def test_adding_partitions_is_retried_while_the_coordinator_is_busy() -> None:
     assert taken_over(coordinator) == Writer(7, 4)
     assert coordinator.added == 1
     assert set(coordinator.ended) == {Writer(7, 4)}
+
+
+def test_ids_whose_markers_cannot_be_written_do_not_keep_others_waiting() -> None:
+    # Given a coordinator that cannot write the markers of some transactions
+    coordinator = Coordinator(Writer(7, 0))
+    coordinator.stuck = {"copier-3", "copier-97"}
+    names = [f"copier-{number}" for number in range(200)]
+    # When many are fenced at once
+    begun = time.monotonic()
+    found = fenced(coordinator, *names)
+    # Then all others have a writer of their own soon, and these have the reason
+    assert time.monotonic() - begun < 8.0
+    stuck = {name: one for name, one in found.items() if isinstance(one, KafkaAdminError)}
+    assert stuck.keys() == coordinator.stuck
+    assert all(isinstance(one, NotReadyError) and "markers are not written yet" in str(one) for one in stuck.values())
+    assert len({one for one in found.values() if isinstance(one, Writer)}) == 198
+    assert list(found) == names

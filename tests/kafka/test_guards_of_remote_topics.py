@@ -28,7 +28,7 @@ def made(admin: Admin, topic: str) -> str:
     return topic
 
 
-def test_nobody_but_super_users_writes_to_a_guarded_topic(west: Admin, fresh: Fresh, running: Stack) -> None:
+def test_only_super_users_may_write_to_a_guarded_topic(west: Admin, fresh: Fresh, running: Stack) -> None:
     topic, other = made(west, fresh("A.orders")), made(west, fresh("orders"))
     assert error_of_writing(running, "west", topic) is None
     # When it is guarded, twice
@@ -63,5 +63,5 @@ def test_an_account_that_a_guard_would_deny_places_none(
     with Admin(clusters["west"], ordinary(running), timeout_s=20) as admin, pytest.raises(FlowError) as refused:
         guard_remote_topics(admin, [topic])
 
-    assert "is no super user in west" in str(refused.value)
+    assert "is not a super user in west" in str(refused.value)
     assert of(west, topic).isdisjoint(remote_guard(topic))

@@ -102,6 +102,7 @@ class Loop:
         answer = bytearray(size)
         answer[: len(batch)] = batch
         lane.partition.fetched(answer)
+        self.fetching.file(lane)
 
     def answer(self, line: Line, rooms: BufferPool, make: Callable[[int, int], bytes]) -> list[CopyLane]:
         """Delivers the answer over this line, in one buffer, as long as allowed.
@@ -184,6 +185,7 @@ def test_shared_answer_counts_in_full_until_its_last_append() -> None:
         part = memoryview(buffer)[number * 1000 :][: len(BATCH)]
         part[:] = BATCH
         lane.partition.fetched(part)
+        loop.fetching.file(lane)
     # Then it is kept once, and nothing is asked for
     assert loop.fetching.held == 30 * MIB
     assert loop.step() == {}
@@ -271,5 +273,6 @@ def test_waiting_requests_leave_room_for_available_records(sources: int) -> None
     assert sum(waiting.values()) <= 32 * MIB / 4
     # When one of them has more, then that is asked for
     loop.lanes[0].lags = True
+    loop.fetching.file(loop.lanes[0])
     loop.step()
     assert Line(ConnectionUse.BUSY, 0) in loop.sent.asked

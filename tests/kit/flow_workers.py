@@ -1,4 +1,4 @@
-"""Workers of flows that are started again whenever they end, as a container's supervisor does it."""
+"""Flow workers that are restarted whenever they end, as a container supervisor would."""
 
 import signal
 import threading
@@ -42,7 +42,7 @@ class KeptWorker:
             self._process.stop()
 
     def text(self) -> str:
-        """The output of all its processes so far."""
+        """The output of all processes so far."""
         return "\n".join(output.read_text("utf-8", "replace") for output in self._outputs)
 
     def kill(self) -> None:

@@ -1,4 +1,4 @@
-"""Workers of MirrorMaker 2's flows as processes, and what a cluster's topics hold."""
+"""Flow workers as processes, and the contents of a cluster's topics."""
 
 import json
 import signal
@@ -19,6 +19,7 @@ from confluent_kafka.cimpl import KafkaError
 PROGRAM = str(Path(sys.executable).with_name("switchyard"))
 PATIENCE_S = 60.0
 STOP_S = 40.0
+_MISSING = {KafkaError._UNKNOWN_PARTITION, KafkaError._UNKNOWN_TOPIC, KafkaError.UNKNOWN_TOPIC_OR_PART}
 ONE_BROKER = {
     "replication.factor": "1",
     **{f"{one}.topic.replication.factor": "1" for one in ("checkpoints", "heartbeats", "offset-syncs")},
@@ -26,7 +27,7 @@ ONE_BROKER = {
 
 
 class CopiedRecord(NamedTuple):
-    """A record as its copy must have it."""
+    """The parts of a record that its copy must have as well."""
 
     timestamp_ms: int
     key: bytes | None
@@ -35,10 +36,10 @@ class CopiedRecord(NamedTuple):
 
 
 class FlowProcess:
-    """`switchyard mirror-maker FILE`."""
+    """A process of `switchyard mirror-maker FILE`."""
 
     def __init__(self, file: Path, options: Iterable[str] = (), words: Iterable[str] | None = None) -> None:
-        """:param words: in place of `mirror-maker FILE`."""
+        """:param words: arguments instead of `mirror-maker FILE`."""
         self.killed = False
         self.log = file.with_suffix(f".{time.monotonic_ns()}.log")
         with self.log.open("wb") as out:
@@ -58,7 +59,7 @@ class FlowProcess:
         self.process.wait(STOP_S)
 
     def stop(self) -> int:
-        """Its exit code."""
+        """Wait for the process's end; returns its exit code."""
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
         try:
@@ -114,14 +115,14 @@ def produce(bootstrap: str, topic: str, values: Iterable[bytes], partition: int 
 
 
 def records(bootstrap: str, topic: str, partition: int = 0, begin: int | None = None) -> list[CopiedRecord]:
-    """All committed records of a partition, or those from an offset on."""
+    """All committed records of a partition, from the given offset on."""
     return [record for _, record in numbered(bootstrap, topic, partition, begin)]
 
 
 def numbered(
     bootstrap: str, topic: str, partition: int = 0, begin: int | None = None
 ) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record)"""
+    """(offset, record); none if the partition does not exist."""
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader of a test",
@@ -133,15 +134,20 @@ def numbered(
     consumer = Consumer(settings)
     found: list[tuple[int, CopiedRecord]] = []
     try:
-        start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+        try:
+            start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+        except KafkaException as error:
+            if error.args[0].code() not in _MISSING:
+                raise
+            return found
         consumer.assign([TopicPartition(topic, partition, start if begin is None else begin)])
         deadline = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline:
             message = consumer.poll(1.0)
             if message is None:
                 continue
-            if (error := message.error()) is not None:
-                assert error.code() == KafkaError._PARTITION_EOF, error
+            if (refused := message.error()) is not None:
+                assert refused.code() == KafkaError._PARTITION_EOF, refused
                 return found
             headers = tuple(message.headers() or ())
             record = CopiedRecord(message.timestamp()[1], message.key(), message.value(), headers)
@@ -152,7 +158,7 @@ def numbered(
 
 
 def count(bootstrap: str, topic: str, partition: int = 0) -> int:
-    """Records and markers of a partition; 0 if it does not exist."""
+    """Number of records and markers of a partition; 0 if it does not exist."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "counter of a test"})
     try:
         with suppress(KafkaException):
@@ -183,7 +189,7 @@ def copying(zookeeper: str) -> Counter[str]:
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    """Returns when the cluster lists it no more."""
+    """Delete a topic; returns once the cluster no longer lists it."""
     admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
     admin.delete_topics([topic])[topic].result(PATIENCE_S)
     until(lambda: topic not in admin.list_topics(timeout=10).topics)
@@ -207,7 +213,7 @@ def commit(bootstrap: str, group: str, offsets: Mapping[tuple[str, int], int]) -
 
 
 def committed(bootstrap: str, group: str, topic: str, partition: int = 0) -> int:
-    """-1001: none."""
+    """The group's committed offset; -1001: none."""
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
     try:
         (found,) = consumer.committed([TopicPartition(topic, partition)], timeout=PATIENCE_S)

@@ -1,4 +1,4 @@
-"""A real MirrorMaker 2 and our copier, one after the other, on a topic that is written all the time."""
+"""Runs a real MirrorMaker 2 and our copier in turns, on a topic that a producer writes all the time."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ _PROPERTIES = {
     "sync.topic.acls.enabled": "false",
     "refresh.groups.interval.seconds": "2",
     "emit.checkpoints.interval.seconds": "1",
-    # Keys of workers count for a cluster, not for a flow. A minute by default.
+    # Worker keys apply to a cluster, not to a flow. The default is a minute.
     f"{TARGET}.offset.flush.interval.ms": "3000",
     f"{TARGET}.offset.flush.timeout.ms": "1000",
 }
 
 
 class CopiedRecord(NamedTuple):
-    """All of a record that its copy has, too."""
+    """The parts of a record that its copy has as well."""
 
     key: bytes | None
     value: bytes | None
@@ -62,7 +62,7 @@ class CopiedRecord(NamedTuple):
 
 
 class Load:
-    """Writes records with keys, headers and texts of their own, until it is stopped."""
+    """Writes records with distinct keys, headers and texts until it is stopped."""
 
     def __init__(self, address: str, topic: str, partitions: int, per_s: float) -> None:
         self._producer = Producer({"bootstrap.servers": address, "acks": "all", "enable.idempotence": True})
@@ -89,7 +89,7 @@ class Load:
 
 @dataclass
 class Handovers:
-    """One flow from east to west that both copy in turns."""
+    """One flow from east to west, which both copy in turns."""
 
     stack: Stack
     source: Admin
@@ -127,7 +127,7 @@ class Handovers:
 
     @contextmanager
     def mirror_maker(self, patience_s: float = 60.0) -> Iterator[Program]:
-        """:param patience_s: for its end; 0: it is killed."""
+        """:param patience_s: seconds to wait for its end; 0: kill it."""
         self.starts += 1
         folder = self.folder / f"start-{self.starts}"
         folder.mkdir()
@@ -141,7 +141,7 @@ class Handovers:
         running.process.wait(30)
 
     def await_stopped(self) -> None:
-        """Until its members have left the group."""
+        """Wait until MirrorMaker 2's members have left the group."""
         until = time.monotonic() + PATIENCE_S
         while True:
             try:
@@ -151,7 +151,7 @@ class Handovers:
                 time.sleep(0.5)
 
     def take(self) -> list[HandedCopy]:
-        """From MirrorMaker 2, which has stopped."""
+        """Hand over from MirrorMaker 2, which has stopped."""
         handed = handed_copies(self.source, self.target, self.copies, self.offsets())
         begin_copies(self.source, self.target, self.state, handed)
         return handed
@@ -160,7 +160,7 @@ class Handovers:
         return read_source_offsets(self.settings, self.state)
 
     def give_back(self, next_offsets: dict[Partition, int]) -> None:
-        """To MirrorMaker 2, which is to be started."""
+        """Hand over to MirrorMaker 2, before it is started."""
         ensure_offsets_topic(self.target, self.state, replication=1)
         producer = offsets_producer(self.settings)
         written = write_source_offsets(producer, self.state, next_offsets)
@@ -178,7 +178,7 @@ class Handovers:
             thread.join(30)
 
     def reached(self, job: Copying) -> dict[Partition, int]:
-        """After it has ended: partition of the source → next offset."""
+        """Partition of the source → next offset to copy, after the copy loop has ended."""
         found = {copy.source_key: job.reached(copy.id) for copy in self.copies}
         return {key: one.source for key, one in found.items() if one is not None}
 
@@ -188,13 +188,21 @@ class Handovers:
     def in_target(self, partition: int) -> list[tuple[int, CopiedRecord]]:
         return numbered(bootstrap(self.stack, TARGET), self.remote, partition)
 
+    def written_by_ours(self, partition: int) -> set[int]:
+        """Offsets of the remote partition. Connect's producers are not idempotent, and ours are."""
+        key = self.remote, partition
+        end = self.target.ends([key])[key].log_end
+        batches = (piece.batch for piece in self.target.log(key, 0, end))
+        ours = [batch for batch in batches if batch.producer_id >= 0]
+        return {at for batch in ours for at in range(batch.base_offset, batch.last_offset + 1)}
+
     def await_copied(self, beyond: int) -> None:
-        """Until each partition of the remote topic has some records more."""
+        """Wait until each partition of the remote topic has grown by some records."""
         before = self._ends()
         wait_until(lambda: all(end >= before[key] + beyond for key, end in self._ends().items()), str(before))
 
     def await_last(self) -> None:
-        """Until the last record of each partition of the source is the last of the remote one. Nothing may write."""
+        """Wait until each source partition and its copy have the same last record. Nothing may write meanwhile."""
 
         def level() -> bool:
             pairs = [(self.in_source(number), self.in_target(number)) for number in range(self.partitions)]
@@ -217,9 +225,9 @@ def wait_until(true: Callable[[], bool], why: str) -> None:
 
 
 def numbered(address: str, topic: str, partition: int) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record) of all that a consumer of committed records reads, up to the end as it is now.
+    """(offset, record) of all committed records up to the current end.
 
-    A log that is written all the time has no moment at which a consumer is told of its end.
+    A consumer may never get the event of the end while a producer keeps writing.
     """
     settings = {"bootstrap.servers": address, "group.id": "reads", "enable.auto.commit": False, "log_level": 3}
     consumer = Consumer({**settings, "enable.partition.eof": True, "isolation.level": "read_committed"})
@@ -243,7 +251,7 @@ def numbered(address: str, topic: str, partition: int) -> list[tuple[int, Copied
 
 
 def partitions_of_keys(settings: dict[str, str], topic: str, partitions: int = 25) -> dict[bytes, set[int]]:
-    """Key → partitions with records of it."""
+    """Key → partitions that have records with it."""
     consumer = Consumer({**settings, "group.id": "reads", "enable.partition.eof": True})
     consumer.assign([TopicPartition(topic, number, OFFSET_BEGINNING) for number in range(partitions)])
     found: dict[bytes, set[int]] = {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 
 from ha_core.kafka.admin import Admin
@@ -49,8 +49,9 @@ class Copiers:
                 return all(status.state == "copying" and status.to_copy == 0 for status in standing.values())
         return False
 
-    def _ours(self, id_: CopyId) -> bool:
-        return any(mirror.link == id_.link and mirror.held is None for mirror in self._store.mirrors())
+    def _ours(self, copies: Collection[CopyId]) -> set[CopyId]:
+        links = {mirror.link for mirror in self._store.mirrors() if mirror.held is None}
+        return {id_ for id_ in copies if id_.link in links}
 
     def _run(self) -> None:
         while not self._ending.wait(_LOOK_S):

@@ -1,4 +1,4 @@
-"""The remote topics that a real MirrorMaker 2 writes, and their document for the gateways."""
+"""Remote topics that a real MirrorMaker 2 writes, and their document for the gateways."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ FLOW = "A->west"
 
 
 def cluster_id(stack: Stack, cluster: str) -> str:
-    """The id that the cluster's brokers tell."""
+    """The cluster id that the brokers report."""
     admin = AdminClient({"bootstrap.servers": bootstrap(stack, cluster), "log_level": 0})
     told: str = admin.describe_cluster().result(30).cluster_id
     return told
@@ -43,14 +43,14 @@ def state(stack: Stack) -> Iterator[Store]:
 
 
 def announce(stack: Stack, topics: Mapping[str, str], *gateways: OwnGateway, flow: str = FLOW) -> None:
-    """As a flow's worker does before it copies: returns when the gateways keep clients from writing."""
+    """Claim the topics, as a flow's worker does before it copies; returns once gateways keep clients from writing."""
     with state(stack) as store:
         revision = store.write_remote_topics(FlowTopics(key_of(stack, flow), topics))
         until(lambda: _followed(store, revision, gateways), "the gateways follow the flow's topics")
 
 
 def withdraw(stack: Stack, *gateways: OwnGateway, flow: str = FLOW) -> None:
-    """Ends the flow's claim on all its topics."""
+    """End the flow's claim on all its topics."""
     with state(stack) as store:
         revision = store.remove_remote_topics(key_of(stack, flow))
         until(lambda: _followed(store, revision, gateways), "the gateways follow the end of the flow")
@@ -63,7 +63,7 @@ def _followed(store: Store, revision: int, gateways: tuple[OwnGateway, ...]) -> 
 
 @contextmanager
 def kafkas_own_flow(stack: Stack, topics: str, folder: Path) -> Iterator[None]:
-    """A real MirrorMaker 2 copies these topics of east to west, under the alias `A`, and commits groups' offsets."""
+    """A real MirrorMaker 2 copies these topics from east to west under the alias `A`, and commits groups' offsets."""
     settings = MirrorMakerSettings(
         "MirrorMaker 2",
         {

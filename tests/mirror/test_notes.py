@@ -7,7 +7,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ha_core.mirror.notes import CopyId, Note, Notes, copy_of, decode, encode, log_partition, transactional_id
+from ha_core.mirror.notes import (
+    CopyId,
+    Note,
+    NotedCopies,
+    Notes,
+    copy_of,
+    decode,
+    encode,
+    key_prefix,
+    log_partition,
+    transactional_id,
+)
 from ha_core.mirror.partition import MAX_BATCHES, SLOTS
 from ha_core.mirror.progress import (
     MAX_PRODUCERS,
@@ -136,3 +147,24 @@ def test_the_largest_notes_fit_into_a_log_with_small_messages() -> None:
     progress = Progress(Writer(far, 3), far, far, runs=runs, producers=producers)
     for note in (Intent(Writer(far, 3), far, batches), RunPage(5, runs), progress):
         assert len(encode(COPY, note)[1]) < 100_000
+
+
+def test_only_copies_with_earlier_notes_need_a_log_from_its_start() -> None:
+    # Given a log that was read up to offset 100, with notes of one copy
+    old, new, noted = CopyId("link", "orders", 0), CopyId("link", "orders", 1), NotedCopies()
+    noted.of_log("id 1")
+    noted.read(0, 100, [key_prefix(old)])
+    # Then another copy has none below it
+    assert (noted.first(old), noted.first(new)) == (0, 100)
+    # When the part above is read, then its copies are known, too
+    noted.read(100, 150, [key_prefix(new)])
+    assert (noted.first(new), noted.first(CopyId("link", "other", 0))) == (0, 150)
+    # When a part is read that leaves a gap, then it tells nothing
+    noted.read(170, 200, [])
+    assert noted.first(CopyId("link", "other", 0)) == 150
+    # When the log has another leader epoch, or none is known, then everything is read again
+    noted.of_log("id 2")
+    assert noted.first(new) == 0
+    noted.of_log("")
+    noted.read(0, 100, [])
+    assert noted.first(new) == 0

@@ -1,4 +1,4 @@
-"""Our client and Kafka's own read a real MirrorMaker 2's topics: both give one answer."""
+"""Our client and Kafka's own read the topics of a real MirrorMaker 2 and give the same answers."""
 
 import time
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ stack = own_stack(scope="module")
 
 @pytest.fixture(scope="module")
 def mirrored(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Bootstrap address of a target of MirrorMaker 2, which has emitted checkpoints of the group."""
+    """Bootstrap address of a target in which MirrorMaker 2 has emitted checkpoints of the group."""
     source, target = bootstrap(stack, "east"), bootstrap(stack, "west")
     create_topic(source, "orders", 2)
     producer = Producer({"bootstrap.servers": source})
@@ -73,7 +73,7 @@ def _ready(client: MirrorClient) -> bool:
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_each_question_has_kafkas_answer(version: str, mirrored: str, tmp_path: Path) -> None:
+def test_each_question_gets_the_answer_of_kafkas_client(version: str, mirrored: str, tmp_path: Path) -> None:
     with MirrorClient({"bootstrap.servers": mirrored}) as client:
         before = client.translate_offsets(ALIAS, GROUP)
         java = java_mirror_client.ask(version, {"bootstrap.servers": mirrored}, ALIAS, GROUP, tmp_path)
@@ -86,7 +86,7 @@ def test_each_question_has_kafkas_answer(version: str, mirrored: str, tmp_path: 
             "remote-topics": _shown(client.remote_topics()),
             "remote-topics-of": _shown(client.remote_topics(ALIAS)),
         }
-    # Checkpoints come on meanwhile; equal ones before and after mean equal ones in between.
+    # MirrorMaker 2 keeps emitting checkpoints; equal ones before and after mean equal ones in between.
     assert offsets == before
     its = ", ".join(
         f"{topic}-{partition}={position.offset}/{position.metadata}"
@@ -94,7 +94,7 @@ def test_each_question_has_kafkas_answer(version: str, mirrored: str, tmp_path: 
     )
     assert java == ours | {"offsets": f"{{{its}}}", "translated": f"{{{its}}}"}
     assert ours["hops"] == "1"
-    # librdkafka ends a commit's metadata with a zero byte, which comes along.
+    # librdkafka ends a commit's metadata with a zero byte, which is kept.
     assert {partition: position.metadata for (_, partition), position in offsets.items()} == {0: "kept\0", 1: ""}
 
 
@@ -105,15 +105,15 @@ def test_a_cluster_that_is_not_upstream_is_unreachable(mirrored: str) -> None:
             client.translate_offsets("elsewhere", GROUP)
 
 
-def test_no_record_of_the_group_is_passed_over(mirrored: str) -> None:
-    """MirrorMaker's own sampled offsets are at or below the exact ones, which in a plain topic are the source's."""
+def test_translated_offsets_let_the_group_miss_no_record(mirrored: str) -> None:
+    """MirrorMaker 2's sampled offsets are at or below the exact ones, which in a plain topic equal the source's."""
     with MirrorClient({"bootstrap.servers": mirrored}) as client:
         offsets = client.translate_offsets(ALIAS, GROUP)
     assert offsets[f"{ALIAS}.orders", 0].offset <= 100
     assert offsets[f"{ALIAS}.orders", 1].offset <= 17
 
 
-def test_heartbeats_and_offset_syncs_can_be_read(mirrored: str) -> None:
+def test_heartbeats_can_be_read(mirrored: str) -> None:
     with MirrorClient({"bootstrap.servers": mirrored}) as client:
         (first, *_) = client.heartbeats(f"{ALIAS}.heartbeats")
         assert (first.source_alias, first.target_alias) == ("west", ALIAS)

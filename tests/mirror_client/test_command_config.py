@@ -23,7 +23,7 @@ USAGE = 2
 
 @pytest.fixture
 def port() -> Iterator[int]:
-    """A broker that has the heartbeats of a cluster, for the account alone."""
+    """Port of a broker that has the heartbeats of a cluster, and answers only the account alice."""
 
     def then(frame: bytes) -> bytes | None:
         key = header_of(frame).api_key
@@ -43,21 +43,21 @@ def ask(*words: str) -> Any:
     return CliRunner().invoke(build(), ["mirror-client", "upstream-clusters", *words, "--timeout-s", "20"])
 
 
-def test_a_javas_file_is_taken_as_it_is(port: int, tmp_path: Path) -> None:
+def test_a_java_clients_file_is_accepted_unchanged(port: int, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"{KEYS}bootstrap.servers=127.0.0.1:{port}\nclient.rack=a\ngroup.id=g\n")
     ended = ask("--command-config", str(file))
     assert (ended.exit_code, ended.stdout) == (SUCCESS, "primary\n")
-    assert ended.stderr == f"{file}: client.rack has no effect: leaders are read, in any rack\n"
+    assert ended.stderr == f"{file}: client.rack has no effect: records are read from leaders, in any rack\n"
 
 
-def test_the_option_wins_over_the_addresses_of_the_file(port: int, tmp_path: Path) -> None:
+def test_the_option_bootstrap_wins_over_the_file(port: int, tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(f"{KEYS}bootstrap.servers=127.0.0.1:1\n")
     assert ask("--command-config", str(file), "--bootstrap", f"127.0.0.1:{port}").stdout == "primary\n"
 
 
-def test_references_of_the_file_are_resolved(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_references_in_the_file_are_resolved(port: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALICES_PASSWORD", "s3cret")
     provider = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
     file = tmp_path / "client.properties"
@@ -68,7 +68,9 @@ def test_references_of_the_file_are_resolved(port: int, tmp_path: Path, monkeypa
     assert ask("--command-config", str(file)).stdout == "primary\n"
 
 
-def test_librdkafkas_own_properties_are_taken_beside(port: int, tmp_path: Path) -> None:
+def test_librdkafkas_own_properties_are_accepted_but_not_together_with_a_java_clients(
+    port: int, tmp_path: Path
+) -> None:
     file = tmp_path / "rdkafka.properties"
     file.write_text(
         "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=s3cret\n"
@@ -81,7 +83,7 @@ def test_librdkafkas_own_properties_are_taken_beside(port: int, tmp_path: Path) 
     assert ask().exit_code == USAGE
 
 
-def test_all_keys_that_cannot_be_used_are_told_at_once(tmp_path: Path) -> None:
+def test_all_keys_that_cannot_be_used_are_reported_at_once(tmp_path: Path) -> None:
     file = tmp_path / "client.properties"
     file.write_text(KEYS.replace("PLAIN\n", "GSSAPI\n") + "request.timeout.ms=soon\n")
     ended = ask("--command-config", str(file))

@@ -1,4 +1,4 @@
-"""Files and clusters with which a worker must not start: a clear error and an exit code, before anything is copied."""
+"""A worker does not start with unusable files or clusters: it ends with a clear error and an exit code."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,7 +28,7 @@ def west(stack: Stack) -> str:
 
 
 def refused(file: Path, options: Sequence[str] = ()) -> str:
-    """Its output, after it has ended with the exit code of bad input."""
+    """Run a worker that ends with the exit code of bad input, and return its output."""
     process = FlowProcess(file, options)
     assert process.process.wait(60) == 2, process.text()
     assert "starts" not in process.text()
@@ -41,40 +41,44 @@ def refused(file: Path, options: Sequence[str] = ()) -> str:
         ({"A->A.enabled": "true"}, "A->A has one cluster on both sides; remove it"),
         (
             {"X->B.enabled": "true"},
-            "X->B.enabled names the cluster 'X', which `clusters` does not have (A, B)",
+            "X->B.enabled names the cluster 'X', which `clusters` does not list (A, B)",
         ),
         (
             {"A->B.enabled": "true", "B->A.enabled": "true", "replication.policy.class": IDENTITY},
             "the flows A -> B -> A form a cycle, and their policy keeps the names of topics",
         ),
         ({"A->B.enabled": "yes"}, "A->B.enabled=yes is neither true nor false"),
-        ({"A->B.enabled": "true", "A->B.topics": "["}, "topics: '[' is no regular expression here"),
+        ({"A->B.enabled": "true", "A->B.topics": "["}, "topics: '[' cannot be used as a regular expression here"),
     ],
 )
-def test_a_file_that_makes_no_sense(tmp_path: Path, properties: dict[str, str], text: str) -> None:
-    """No cluster is asked: these have no broker."""
+def test_a_file_with_errors_is_refused_before_any_cluster_is_asked(
+    tmp_path: Path, properties: dict[str, str], text: str
+) -> None:
+    """No cluster is asked: these clusters have no brokers."""
     assert text in refused(write_flows(tmp_path, {"A": NOWHERE, "B": NOWHERE}, properties))
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "by ZooKeeper"])
-def test_one_cluster_under_two_aliases(stack: Stack, east: str, west: str, tmp_path: Path, shared: bool) -> None:
+def test_one_cluster_under_two_aliases_is_refused(
+    stack: Stack, east: str, west: str, tmp_path: Path, shared: bool
+) -> None:
     options = ["--zookeeper", stack.zookeeper] if shared else []
     file = write_flows(tmp_path, {"A": east, "B": east, "C": west}, {"A->B.enabled": "true", "A->C.enabled": "true"})
-    assert "A and B are one cluster, its id is" in refused(file, options)
+    assert "A and B are the same cluster, with the id" in refused(file, options)
 
 
 @pytest.mark.parametrize("shared", [False, True], ids=["alone", "by ZooKeeper"])
 @pytest.mark.parametrize(
     ("topic", "partitions", "policy", "text"),
     [
-        ("A.checkpoints.internal", 1, "delete", "has cleanup.policy=delete, so its records would be deleted"),
-        ("A.checkpoints.internal", 3, "compact", "has 3 partitions, and its readers read 1"),
-        ("heartbeats", 2, "compact", "has 2 partitions, and its readers read 1"),
-        ("mm2-copies.internal", 3, "compact", "has 3 partitions, and its readers read 16"),
+        ("A.checkpoints.internal", 1, "delete", "has cleanup.policy=delete, so retention would delete its"),
+        ("A.checkpoints.internal", 3, "compact", "has 3 partitions, but its readers expect 1"),
+        ("heartbeats", 2, "compact", "has 2 partitions, but its readers expect 1"),
+        ("mm2-copies.internal", 3, "compact", "has 3 partitions, but its readers expect 16"),
         ("mm2-first-looks.internal", 1, "delete", "has cleanup.policy=delete"),
     ],
 )
-def test_internal_topics_of_another_shape(
+def test_internal_topics_of_another_form_are_refused(
     stack: Stack,
     east: str,
     west: str,
@@ -95,7 +99,7 @@ def test_internal_topics_of_another_shape(
         delete_topic(west, topic)
 
 
-def test_flows_to_a_cluster_that_is_away_wait_and_the_others_run(
+def test_flows_to_an_unreachable_cluster_wait_and_other_flows_run(
     stack: Stack, east: str, west: str, tmp_path: Path
 ) -> None:
     create_topic(east, "waiting", 1)
@@ -106,10 +110,10 @@ def test_flows_to_a_cluster_that_is_away_wait_and_the_others_run(
         until(lambda: "A->C does not start yet: Cluster C: 127.0.0.1:1 cannot be reached" in process.text(), 30)
 
 
-def test_names_and_filters_that_match_nothing_are_told(east: str, west: str, tmp_path: Path) -> None:
-    """They are no errors: the topic may come later."""
+def test_names_and_filters_that_match_nothing_are_only_remarks(east: str, west: str, tmp_path: Path) -> None:
+    """They are not errors, since a topic may be created later."""
     properties = {"A->B.enabled": "true", "A->B.topics": "misspelt", "groups": ""}
     with flows(write_flows(tmp_path, {"A": east, "B": west}, properties)) as process:
         text = "A->B: topics names misspelt, which A does not have, or does not show to this account"
         until(lambda: text in process.text(), 30, process.text)
-        until(lambda: "groups of A->B is blank, which matches nothing" in process.text(), 30, process.text)
+        until(lambda: "groups of A->B is blank and matches nothing" in process.text(), 30, process.text)

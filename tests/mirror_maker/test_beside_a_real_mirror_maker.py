@@ -1,5 +1,5 @@
-"""A real MirrorMaker 2 on the same clusters as our worker, on other flows: each reads the topics of the other, and
-neither copies internal topics of the other. Kafka's own formatters print ours."""
+"""A real MirrorMaker 2 runs other flows on the same clusters as our worker: each reads the other's topics, and neither
+copies the other's internal topics. Kafka's own formatters print our records."""
 
 import re
 import time
@@ -60,7 +60,7 @@ def west(stack: Stack) -> str:
 
 @pytest.fixture(scope="module")
 def running(east: str, west: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowProcess]:
-    """From now on, so that the topic of first looks exists, too."""
+    """A flow with `latest`, so that the topic of first looks exists, too."""
     create_topic(east, "orders", 1)
     properties = QUICK | {
         "east->west.enabled": "true",
@@ -81,7 +81,7 @@ def topics(bootstrap: str) -> set[str]:
 
 
 def printed(version: str, bootstrap: str, topic: str, formatter: str) -> list[str]:
-    """Kafka's console consumer reads the whole topic."""
+    """The lines that Kafka's console consumer prints for the whole topic."""
     end = count(bootstrap, topic)
     said = tools.tool(
         *(version, tools.CONSOLE_CONSUMER, bootstrap, "--topic", topic, "--from-beginning"),
@@ -91,9 +91,7 @@ def printed(version: str, bootstrap: str, topic: str, formatter: str) -> list[st
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_kafkas_formatters_print_our_topics_as_our_records_say_themselves(
-    running: FlowProcess, east: str, west: str, version: str
-) -> None:
+def test_kafkas_formatters_print_our_records_as_we_do(running: FlowProcess, east: str, west: str, version: str) -> None:
     with MirrorClient({"bootstrap.servers": west}) as client:
         heartbeats: list[Heartbeat] = client.heartbeats()
         found: list[Checkpoint] = client.checkpoints("east")
@@ -112,10 +110,10 @@ def test_kafkas_formatters_print_our_topics_as_our_records_say_themselves(
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_real_one_copies_our_copies_and_none_of_our_internal_topics(
+def test_a_real_mirror_maker_copies_our_copies_and_none_of_our_internal_topics(
     running: FlowProcess, east: str, west: str, tmp_path: Path, version: str
 ) -> None:
-    """It takes all topics of our target: the copies are ordinary topics to it, and their names show their way."""
+    """MirrorMaker 2 copies all topics of our target. Our copies are ordinary topics for it, and names show the path."""
     alias = f"far{version[0]}"
     assert topics(west) >= set(OURS)
     properties = {

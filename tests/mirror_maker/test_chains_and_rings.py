@@ -1,4 +1,4 @@
-"""A chain and a ring of clusters, by a real MirrorMaker 2 and by our worker: Kafka's client sees both alike."""
+"""A chain and a ring of clusters, run by a real MirrorMaker 2 and by our worker: Kafka's client sees no difference."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -33,7 +33,7 @@ REMOTE = {
     "C": {"B.orders", "B.A.orders"},
     "D": {"C.orders", "C.B.orders", "C.B.A.orders"},
 }
-"""Copies of `orders`, in which no alias comes twice."""
+"""Copies of `orders`, whose names have each alias at most once."""
 Answers = dict[str, dict[str, str]]
 
 stack = own_stack({"a": "3.9.2", "b": "4.3.1", "c": "3.9.2", "d": "4.3.1"}, scope="module", gateways=0)
@@ -41,7 +41,7 @@ stack = own_stack({"a": "3.9.2", "b": "4.3.1", "c": "3.9.2", "d": "4.3.1"}, scop
 
 @pytest.fixture(scope="module")
 def clusters(stack: Stack) -> dict[str, str]:
-    """Alias → address of a cluster with a topic `orders` of its own, and a group that reads it."""
+    """Alias → address of a cluster with its own topic `orders`, and a group that reads it."""
     found = {alias: bootstrap(stack, alias.lower()) for alias in ALIASES}
     for alias, address in found.items():
         create_topic(address, "orders", 1)
@@ -51,7 +51,7 @@ def clusters(stack: Stack) -> dict[str, str]:
 
 
 def answers(clusters: Mapping[str, str], separator: str, version: str, folder: Path) -> Answers:
-    """Cluster → what Kafka's client says of it, with dots for separators, without topics of others."""
+    """Cluster → answers of Kafka's client about it, with dots for separators, without other topics."""
     found: Answers = {}
     for alias, upstream in ASKED.items():
         properties = {"bootstrap.servers": clusters[alias], "replication.policy.separator": separator}
@@ -75,9 +75,9 @@ def properties(clusters: Mapping[str, str], separator: str) -> dict[str, str]:
 
 
 def until_all_are_seen(clusters: Mapping[str, str], separator: str, folder: Path, why: Callable[[], str]) -> None:
-    """Until D sees A over three hops, and all groups have checkpoints.
+    """Wait until D sees A over three hops, and all groups have checkpoints.
 
-    The test asks for a topic of checkpoints only when it exists: Java's consumer would have it created by the broker.
+    The test reads a checkpoints topic only once it exists, because Java's consumer would make the broker create it.
     """
     deadline = time.monotonic() + 300
     for alias, upstream in ASKED.items():
@@ -115,7 +115,7 @@ def running(
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_kafkas_client_sees_a_chain_and_a_ring_as_those_of_a_real_one(
+def test_kafkas_client_sees_our_chain_and_ring_like_those_of_a_real_mirror_maker(
     running: FlowProcess, clusters: dict[str, str], of_the_real_one: Answers, version: str, tmp_path: Path
 ) -> None:
     ours = answers(clusters, ".", version, tmp_path)
@@ -132,7 +132,7 @@ def names(said: str) -> set[str]:
     return {name for name in said.strip("[]").split(", ") if name.endswith("orders")}
 
 
-def test_no_alias_comes_twice_in_a_name_and_each_record_is_everywhere_once(
+def test_each_name_has_an_alias_at_most_once_and_each_copy_has_each_record_once(
     running: FlowProcess, clusters: dict[str, str]
 ) -> None:
     for alias, remote in REMOTE.items():
@@ -141,7 +141,7 @@ def test_no_alias_comes_twice_in_a_name_and_each_record_is_everywhere_once(
             assert records(clusters[alias], topic) == records(clusters[origin], "orders"), topic
 
 
-def test_groups_go_on_at_their_record_one_hop_on(
+def test_groups_resume_at_their_record_one_hop_away(
     running: FlowProcess, clusters: dict[str, str], tmp_path: Path
 ) -> None:
     found = answers(clusters, ".", "4.3.1", tmp_path)
@@ -150,7 +150,7 @@ def test_groups_go_on_at_their_record_one_hop_on(
         assert len(records(clusters[alias], f"{upstream}.orders", 0, offset)) == RECORDS - AT
 
 
-def test_records_that_come_later_go_round_once(running: FlowProcess, clusters: dict[str, str]) -> None:
+def test_later_records_reach_each_cluster_once(running: FlowProcess, clusters: dict[str, str]) -> None:
     produce(clusters["A"], "orders", [b"late"])
     until(lambda: records(clusters["D"], "C.B.A.orders")[-1].value == b"late", 60, running.text)
     time.sleep(5)

@@ -1,4 +1,4 @@
-"""A worker's claims of the topics that its flow writes: each before it is created, all of them now and then."""
+"""A worker's claims of the topics that its flow writes: each before its creation, and all again every minute."""
 
 from collections.abc import Mapping
 
@@ -37,7 +37,7 @@ class Written:
         return RemoteTopicClaims(found, flow, self, lambda: self.now)
 
 
-def test_a_claim_has_all_topics_of_the_worker_and_is_written_once() -> None:
+def test_a_claim_names_all_topics_of_the_worker_and_is_written_only_after_a_change() -> None:
     written = Written()
     claims = written.claims()
 
@@ -49,7 +49,7 @@ def test_a_claim_has_all_topics_of_the_worker_and_is_written_once() -> None:
     assert written.all[0].flow == FLOW
 
 
-def test_internal_topics_of_the_target_are_claimed_but_for_heartbeats_which_other_flows_write_too() -> None:
+def test_internal_topics_of_the_target_are_claimed_except_heartbeats() -> None:
     written = Written()
 
     written.claims().claim_internal()
@@ -61,7 +61,7 @@ def test_internal_topics_of_the_target_are_claimed_but_for_heartbeats_which_othe
     assert set(first.values()) == {""}
 
 
-def test_claims_are_written_again_now_and_then() -> None:
+def test_claims_are_written_again_after_a_minute() -> None:
     written = Written()
     claims = written.claims()
     claims.claim({"A.orders": "orders"})
@@ -75,7 +75,7 @@ def test_claims_are_written_again_now_and_then() -> None:
     assert written.topics == [{"A.orders": "orders"}] * 2
 
 
-def test_a_claim_that_could_not_be_stored_is_tried_again() -> None:
+def test_a_claim_that_could_not_be_stored_is_retried() -> None:
     written = Written()
     claims = written.claims()
     written.away = True
@@ -88,7 +88,7 @@ def test_a_claim_that_could_not_be_stored_is_tried_again() -> None:
     assert written.topics == [{"A.orders": "orders"}]
 
 
-def test_readers_of_the_source_read_copies_only_where_the_flow_carries_their_rights_over() -> None:
+def test_a_claim_says_whether_the_flow_carries_over_the_rights_of_the_sources_readers() -> None:
     written = Written()
 
     written.claims().claim({"A.orders": "orders"})
@@ -97,7 +97,7 @@ def test_readers_of_the_source_read_copies_only_where_the_flow_carries_their_rig
     assert [claim.readers_of_source for claim in written.all] == [True, False]
 
 
-def test_a_target_that_tells_no_id_is_not_claimed_since_no_gateway_could_recognise_it() -> None:
+def test_topics_of_a_target_without_a_cluster_id_are_not_claimed() -> None:
     written = Written()
 
     written.claims(flow=FlowId("A->B", "a-id", "")).claim({"A.orders": "orders"})

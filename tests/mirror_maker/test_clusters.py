@@ -1,4 +1,4 @@
-"""The way to clusters of a flows' file, without a cluster."""
+"""Connections to the clusters of a flows' file, tested without a cluster."""
 
 from contextlib import closing
 
@@ -21,7 +21,7 @@ def clusters(text: str) -> FlowClusters:
     return FlowClusters(configuration(parse(text, "mm2.properties"), "mm2.properties").clusters, "mm2.properties")
 
 
-def test_an_alias_may_be_any_text_and_stands_in_errors_as_it_is() -> None:
+def test_an_alias_may_be_any_text_and_errors_name_it_unchanged() -> None:
     with listening(lambda _: None) as port:
         pass
     found = clusters(
@@ -64,7 +64,7 @@ def test_the_client_id_of_the_file_reaches_the_broker() -> None:
     ("line", "asked_s", "limit_s"),
     [("", None, DEFAULT_TIMEOUT_S), ("request.timeout.ms = 45000", None, 45), ("request.timeout.ms = 45000", 3, 3)],
 )
-def test_requests_take_at_most_the_time_of_the_caller_or_of_the_file(
+def test_a_request_has_the_timeout_of_the_caller_or_else_of_the_file(
     line: str, asked_s: float | None, limit_s: float
 ) -> None:
     found = clusters(f"clusters = A\nA.bootstrap.servers = a:1\n{line}")
@@ -91,19 +91,19 @@ def test_a_refused_login_names_the_file_and_no_password() -> None:
     )
 
 
-def test_faults_of_all_clusters_are_one_error_and_remarks_name_their_cluster() -> None:
+def test_one_error_lists_the_faults_of_all_clusters_and_remarks_name_their_cluster() -> None:
     with pytest.raises(ConfigurationError) as error:
         clusters("clusters = A, B\nssl.provider = a.B\nsecurity.protocol = SSL\nbootstrap.servers = a:1")
     assert isinstance(error.value, FlowError)
     assert [remark.text.partition(":")[0] for remark in error.value.remarks] == ["cluster A", "cluster B"]
     found = clusters("clusters = A\nA.bootstrap.servers = a:1\nA.consumer.security.protocol = SSL")
     assert [remark.text for remark in found.remarks] == [
-        "cluster A: consumer.security.protocol has no effect, and is another value than security.protocol: all clients "
-        "of a cluster connect by the keys without a prefix"
+        "cluster A: consumer.security.protocol has no effect and differs from security.protocol: all clients of a "
+        "cluster connect by the keys without a prefix"
     ]
 
 
-def test_secrets_are_in_no_repr() -> None:
+def test_no_repr_shows_a_secret() -> None:
     config = ClusterConfig(
         "A",
         {

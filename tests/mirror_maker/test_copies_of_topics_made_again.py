@@ -1,4 +1,4 @@
-"""A copy that goes on below the records of an earlier copier, whose topic of the source was made again."""
+"""Copies of a source topic that was created again: they continue above the records of the earlier copier."""
 
 import time
 from collections.abc import Iterator
@@ -6,7 +6,9 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
+from confluent_kafka import Producer
 
+from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import link_of
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import topic_entries
@@ -16,8 +18,9 @@ from ha_core.mirror.notes import CopyId
 from ha_core.mirror.progress import Progress
 from ha_core.mirror.split import Record, pack
 from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
-from ha_core.mirror_maker.continuing import EarlierGenerations
+from ha_core.mirror_maker.continuing import EarlierGenerations, Handover
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, noted_in_log
+from ha_core.mirror_maker.handover import ensure_offsets_topic, offsets_producer, write_source_offsets
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import claim
@@ -52,7 +55,7 @@ def copy_id(east: Admin, west: Admin, topic: str) -> CopyId:
 
 
 def written(west: Admin, id_: CopyId, progress: Progress) -> int:
-    """Appends a record as the writer of this progress; returns the error code."""
+    """Append a record as the writer of this progress; returns the error code."""
     batch = pack([Record.of(0, int(time.time() * 1000), b"k", b"from a request that was held up")], 0)
     claim(batch, 0, *progress.writer, progress.sequence)
     entries = topic_entries([(id_.topic, {"index": 0, "records": bytes(batch)})], "partition_data")
@@ -62,11 +65,9 @@ def written(west: Admin, id_: CopyId, progress: Progress) -> int:
     return int(answer["responses"][0]["partition_responses"][0]["error_code"])
 
 
-def test_a_request_of_the_first_topics_copier_that_was_held_up_is_refused(
-    stack: Stack, admins: tuple[Admin, Admin]
-) -> None:
-    """Its transactional id is another one than that of the present copier, whose fence did not keep it out: the record
-    stood in the copy, and the present copier stopped for good."""
+def test_a_delayed_request_of_the_first_topics_copier_is_refused(stack: Stack, admins: tuple[Admin, Admin]) -> None:
+    """The earlier copier has another transactional id than the new one, whose fence did not stop it: its record got
+    into the copy, and the new copier stopped for good."""
     east, west = admins
     address = bootstrap(stack, "east")
     create_topic(address, "orders", 1)
@@ -90,4 +91,42 @@ def test_a_request_of_the_first_topics_copier_that_was_held_up_is_refused(
         wait_until(lambda: len(records(settings["bootstrap.servers"], "east.orders")) == 30, job.statuses)
     assert earlier.begin([second]) == [second]  # a repeated run changes nothing
     values = [record.value for record in records(settings["bootstrap.servers"], "east.orders")]
+    assert values == [b"first %d" % number for number in range(20)] + [b"second %d" % number for number in range(10)]
+
+
+def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_below_its_records(
+    stack: Stack, admins: tuple[Admin, Admin]
+) -> None:
+    """MirrorMaker 2 took its turn, and the topic was made again meanwhile: it had copied a part of the new one."""
+    east, west = admins
+    here, there = bootstrap(stack, "east"), bootstrap(stack, "west")
+    create_topic(here, "turns", 1)
+    west.create_topics([TopicSpec("east.turns", 1, 1)])
+    produce(here, "turns", (b"first %d" % number for number in range(20)))
+    first = noted_in_log(copy_id(east, west, "turns"), "turns")
+    with copying(east, west, [first], {}) as job:
+        wait_until(lambda: west.ends([first.key])[first.key].log_end >= 21, job.statuses)
+        wait_until(
+            lambda: (found := west.notes_of([first])[first.id].progress) is not None and bool(found.runs), job.statuses
+        )
+    delete_topic(here, "turns")
+    create_topic(here, "turns", 1)
+    produce(here, "turns", (b"second %d" % number for number in range(10)))
+    producer = Producer({"bootstrap.servers": there, "enable.idempotence": False})
+    for record in records(here, "turns")[:6]:
+        producer.produce(
+            "east.turns", record.value, record.key, 0, timestamp=record.timestamp_ms, headers=list(record.headers)
+        )
+    assert producer.flush(30) == 0
+    second = noted_in_log(copy_id(east, west, "turns"), "turns")
+    settings = {"bootstrap.servers": there}
+    # Then the copy is none of an earlier generation, and what MirrorMaker 2 has told decides
+    assert EarlierGenerations(FLOW, east, west, partial(read_copy_notes, settings)).begin([second]) == []
+    state = ConnectState.dedicated("east")
+    ensure_offsets_topic(west, state, replication=1)
+    write_source_offsets(offsets_producer(settings), state, {second.source_key: 4})
+    assert Handover(FLOW, "east", east, west, settings).begin([second]) == [second]
+    with copying(east, west, [second], {}) as job:
+        wait_until(lambda: len(records(there, "east.turns")) >= 30, job.statuses)
+    values = [record.value for record in records(there, "east.turns")]
     assert values == [b"first %d" % number for number in range(20)] + [b"second %d" % number for number in range(10)]

@@ -17,6 +17,7 @@ from tests.kit.flows import (
     committed,
     copying,
     count,
+    delete_topic,
     numbered,
     produce,
     records,
@@ -25,8 +26,11 @@ from tests.kit.flows import (
 )
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
+from tests.operations.dying import COMMIT, FINISH, Call, after, before, die
 
 pytestmark = [pytest.mark.stack, pytest.mark.timeout(300)]
+SET_OFFSETS = Call("ha_core.kafka.admin", "Admin.set_group_offsets")
+DEATHS = (before(SET_OFFSETS), after(SET_OFFSETS), after(COMMIT), before(FINISH), after(FINISH))
 TOPICS = {"east->west.enabled": "true", "east->west.topics": "orders"}
 
 stack = own_stack(scope="module", gateways=0)
@@ -50,7 +54,7 @@ def west(stack: Stack) -> str:
 
 @pytest.fixture(scope="module")
 def workers(stack: Stack, east: str, west: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[FlowProcess]:
-    """The first of two workers of a declaration. They copy four partitions of `orders`, and heartbeats."""
+    """The first of two workers of a declaration, which copy four partitions of `orders`, and heartbeats."""
     folder = tmp_path_factory.mktemp("declared")
     create_topic(east, "orders", 4)
     for partition in range(4):
@@ -85,7 +89,9 @@ def test_workers_follow_a_declaration_while_it_runs(
 
 
 @pytest.mark.usefixtures("workers")
-def test_a_group_moves_there_and_back_without_a_lost_or_doubled_record(stack: Stack, east: str, west: str) -> None:
+def test_a_group_moves_to_the_target_and_back_without_losing_or_rereading_a_record(
+    stack: Stack, east: str, west: str
+) -> None:
     commit(east, "billing", {("orders", 0): 37, ("orders", 1): 100})
     move = ("flows", "move-group", "billing", "east->west", "--reason", "a test")
     assert switchyard(stack, *move, "--dry-run")[0] == 0
@@ -105,6 +111,26 @@ def test_a_group_moves_there_and_back_without_a_lost_or_doubled_record(stack: St
     assert committed(east, "billing", "orders", 1) == 100
     kinds = [one["kind"] for one in switchyard(stack, "history")[1]["operations"]]
     assert kinds.count("move-group") == 2
+
+
+@pytest.mark.usefixtures("workers")
+def test_a_move_that_was_killed_anywhere_is_made_by_the_same_command(stack: Stack, east: str, west: str) -> None:
+    """Without a gateway, no other process ends the operation and gives its lock back."""
+    copy, source = dict(numbered(west, "east.orders", 2)), dict(numbered(east, "orders", 2))
+    for at, death in enumerate(DEATHS):
+        group = f"killed-{at}"
+        commit(east, group, {("orders", 2): 20 + at})
+        move = ("flows", "move-group", group, "east->west", "--reason", "a test")
+        die(stack, death, "from ha_core.cli import main; main()", *move)
+        until(lambda move=move: switchyard(stack, *move)[0] == 0, 60)  # type: ignore[misc]
+        assert copy[committed(west, group, "east.orders", 2)] == source[20 + at]
+        # A group that has read on in the target since is not set back
+        later = committed(west, group, "east.orders", 2) + 5
+        commit(west, group, {("east.orders", 2): later})
+        code, refused = switchyard(stack, *move)
+        assert code == 2, death
+        assert f"the group has committed {later} in the target" in refused["error"]
+        assert committed(west, group, "east.orders", 2) == later
 
 
 @pytest.mark.usefixtures("workers")
@@ -137,3 +163,27 @@ def test_a_withdrawn_declaration_stops_its_flows_and_a_new_one_starts_them(
     assert switchyard(stack, "flows", "declare", "all", str(file), "--reason", "again")[0] == 0
     until(lambda: len(records(west, "east.orders")) == len(records(east, "orders")), 60, workers.text)
     assert records(west, "east.orders") == records(east, "orders")
+
+
+def test_a_group_does_not_move_by_the_map_of_a_topic_that_was_made_again(
+    stack: Stack, east: str, west: str, workers: FlowProcess, tmp_path: Path
+) -> None:
+    """At an offset of the first topic it would pass over records of the second one."""
+    file = str(write_flows(tmp_path, {"east": east, "west": west}, TOPICS))
+    commit(west, "returning", {("east.orders", 3): 90})
+    back = ("flows", "move-group", "returning", "west->east", "--file", file, "--reason", "a test")
+    assert switchyard(stack, *back, "--dry-run")[0] == 0
+    assert switchyard(stack, "flows", "withdraw", "all", "--reason", "so that nothing copies the new topic")[0] == 0
+    until(lambda: copying(stack.zookeeper).total() == 0, 60, workers.text)
+    delete_topic(east, "orders")
+    create_topic(east, "orders", 4)
+    produce(east, "orders", (b"second %d" % at for at in range(200)), 3)
+    code, refused = switchyard(stack, *back)
+    assert code == 2
+    assert "the topic was made again in east" in refused["error"]
+    assert committed(east, "returning", "orders", 3) < 0
+    commit(east, "going", {("orders", 3): 20})
+    there = ("flows", "move-group", "going", "east->west", "--file", file, "--reason", "a test")
+    code, refused = switchyard(stack, *there)
+    assert code == 2
+    assert "the topic was made again in east" in refused["error"]

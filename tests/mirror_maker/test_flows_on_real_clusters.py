@@ -73,20 +73,22 @@ def running(east: str, west: str, file: Path) -> Iterator[FlowProcess]:
 
 
 @pytest.mark.usefixtures("running")
-def test_topics_of_one_name_are_copied_both_ways_record_by_record(east: str, west: str) -> None:
+def test_topics_of_the_same_name_are_copied_both_ways_record_by_record(east: str, west: str) -> None:
     for partition in (0, 1):
         assert records(west, "east.orders", partition) == records(east, "orders", partition)
     assert records(east, "west.orders") == records(west, "orders")
 
 
-def test_a_new_topic_has_its_copy_within_seconds(running: FlowProcess, east: str, west: str) -> None:
+def test_a_new_topic_is_copied_within_seconds(running: FlowProcess, east: str, west: str) -> None:
     create_topic(east, "payments", 3)
     produce(east, "payments", (b"%d" % number for number in range(10)), 2)
     until(lambda: count(west, "east.payments", 2) > 10, 15, running.text)
     assert records(west, "east.payments", 2) == records(east, "payments", 2)
 
 
-def test_partitions_grow_and_settings_follow(running: FlowProcess, stack: Stack, east: str, west: str) -> None:
+def test_a_remote_topic_follows_its_sources_partitions_and_settings(
+    running: FlowProcess, stack: Stack, east: str, west: str
+) -> None:
     from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
     from confluent_kafka.cimpl import NewPartitions
 
@@ -109,7 +111,7 @@ def test_partitions_grow_and_settings_follow(running: FlowProcess, stack: Stack,
     until(lambda: retention() == "7200000", 15, running.text)
 
 
-def test_a_group_goes_on_at_the_exact_record(running: FlowProcess, east: str, west: str, tmp_path: Path) -> None:
+def test_a_group_resumes_at_the_exact_record(running: FlowProcess, east: str, west: str, tmp_path: Path) -> None:
     commit(east, "billing", {("orders", 0): 123, ("orders", 1): 500})
     until(lambda: committed(west, "billing", "east.orders", 1) > 0, 30, running.text)
     begin = committed(west, "billing", "east.orders")
@@ -140,7 +142,7 @@ def test_any_offset_is_translated_exactly(east: str, west: str) -> None:
         assert copy[int(str(found()[str(offset)]["offset"]))] == dict(source)[offset]
 
 
-def test_metrics_have_the_names_that_dashboards_of_mirror_maker_know(running: FlowProcess, east: str) -> None:
+def test_metrics_have_the_names_that_mirror_maker_dashboards_use(running: FlowProcess, east: str) -> None:
     def shown() -> str:
         with urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as answer:
             return str(answer.read().decode())
@@ -160,7 +162,7 @@ def test_metrics_have_the_names_that_dashboards_of_mirror_maker_know(running: Fl
     until(lambda: 'switchyard_flow_heartbeat_age_seconds{flow="east->west",path="east->west"}' in shown(), 30, shown)
 
 
-def test_a_topic_that_is_made_again_goes_on_below_the_copy_of_the_first(
+def test_a_topic_that_is_created_again_is_copied_above_the_first_topics_records(
     running: FlowProcess, east: str, west: str
 ) -> None:
     create_topic(east, "again", 1)
@@ -183,7 +185,7 @@ def test_a_remote_topic_that_is_deleted_is_copied_from_its_start(running: FlowPr
     assert records(west, "east.lost") == records(east, "lost")
 
 
-def test_a_topic_that_others_wrote_is_left_alone(running: FlowProcess, east: str, west: str) -> None:
+def test_a_topic_with_records_of_another_writer_is_left_alone(running: FlowProcess, east: str, west: str) -> None:
     create_topic(west, "east.taken", 1)
     produce(west, "east.taken", [b"written by hand"])
     create_topic(east, "taken", 1)
@@ -193,7 +195,7 @@ def test_a_topic_that_others_wrote_is_left_alone(running: FlowProcess, east: str
     assert running.process.poll() is None
 
 
-def test_from_now_on_copies_what_is_written_after_the_first_start(east: str, west: str, tmp_path: Path) -> None:
+def test_latest_copies_records_that_are_written_after_the_first_look(east: str, west: str, tmp_path: Path) -> None:
     for topic in ("now.old", "now.again"):
         create_topic(east, topic, 1)
         produce(east, topic, [b"before"])
@@ -250,15 +252,15 @@ def test_a_flow_copies_the_records_of_its_isolation_level(
         assert [record.value for record in records(west, f"east-{topic}")] == values
 
 
-def test_a_second_process_is_refused_before_it_copies(running: FlowProcess, file: Path) -> None:
+def test_a_second_process_is_refused_before_it_copies_anything(running: FlowProcess, file: Path) -> None:
     second = FlowProcess(file)
     assert second.process.wait(60) != 0
-    assert "east->west is run by another process" in second.text()
+    assert "another process runs east->west" in second.text()
     assert running.process.poll() is None
 
 
-def test_after_a_kill_each_record_is_there_once(running: FlowProcess, east: str, west: str, file: Path) -> None:
-    """Last of the file: it kills the process of the others."""
+def test_after_a_kill_the_copy_has_each_record_once(running: FlowProcess, east: str, west: str, file: Path) -> None:
+    """The last test of this file, because it kills the process of the others."""
     running.kill()
     produce(east, "orders", (b"after %d" % number for number in range(2000)), 1)
     again = FlowProcess(file)

@@ -13,7 +13,7 @@ from tests.kit.flows import PROGRAM, copying, count, produce, records, until, wr
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
-pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.stack, pytest.mark.long, pytest.mark.timeout(600)]
 PARTITIONS = 6
 
 stack = own_stack(scope="module", gateways=0)
@@ -33,12 +33,12 @@ def test_tasks_share_the_flows_and_follow_the_file(stack: Stack, tmp_path: Path)
     try:
         for partition in range(PARTITIONS):
             produce(east, "orders", (b"%d" % at for at in range(100)), partition)
-        until(lambda: len(copying(stack.zookeeper)) == 2, 120, log.read_text)
-        until(lambda: copying(stack.zookeeper).total() == PARTITIONS, 60, log.read_text)
-        until(lambda: all(count(west, "east.orders", each) > 100 for each in range(PARTITIONS)), 60, log.read_text)
+        until(lambda: len(copying(stack.zookeeper)) == 2, 240, log.read_text)
+        until(lambda: copying(stack.zookeeper).total() == PARTITIONS, 120, log.read_text)
+        until(lambda: all(count(west, "east.orders", each) > 100 for each in range(PARTITIONS)), 120, log.read_text)
         write_flows(tmp_path, clusters, one | {"east->west.topics": "orders, payments"})
         produce(east, "payments", [b"paid"])
-        until(lambda: count(west, "east.payments") > 1, 60, log.read_text)
+        until(lambda: count(west, "east.payments") > 1, 120, log.read_text)
         for partition in range(PARTITIONS):
             assert records(west, "east.orders", partition) == records(east, "orders", partition)
         process.send_signal(signal.SIGTERM)
@@ -68,10 +68,10 @@ def test_tasks_follow_a_declaration(stack: Stack, tmp_path: Path) -> None:
     with log.open("wb") as out:
         process = subprocess.Popen(command, stdout=out, stderr=out, start_new_session=True)
     try:
-        until(lambda: count(west, "east.declared.one") > 1, 120, log.read_text)
+        until(lambda: count(west, "east.declared.one") > 1, 240, log.read_text)
         assert count(west, "east.declared.two") == 0
         declare("declared.one, declared.two")
-        until(lambda: count(west, "east.declared.two") > 1, 60, log.read_text)
+        until(lambda: count(west, "east.declared.two") > 1, 120, log.read_text)
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0, log.read_text()
     finally:

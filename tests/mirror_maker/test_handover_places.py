@@ -1,4 +1,4 @@
-"""Where copies go on that MirrorMaker 2 began, on real clusters, with its records and offsets written by a producer."""
+"""Finding where our copier continues MirrorMaker 2's copies, on real clusters. The test writes MirrorMaker 2's part."""
 
 from __future__ import annotations
 
@@ -47,17 +47,17 @@ stack = own_stack(gateways=0)
 
 
 class Begun(Handovers):
-    """A flow whose remote topic a producer of the test writes as MirrorMaker 2 would."""
+    """A flow whose remote topic the test's producer writes, as MirrorMaker 2 would."""
 
     def write(self, count: int, partition: int = 0) -> None:
-        """Records of the source."""
+        """Write records to the source."""
         producer = Producer({"bootstrap.servers": bootstrap(self.stack, "east")})
         for number in range(count):
             producer.produce(self.topic, b"%d" % number, b"k", partition, headers=[("h", b"%d" % number), ("n", None)])
         assert producer.flush(30) == 0
 
     def copy(self, origins: Iterable[int], partition: int = 0, transactional_id: str = "") -> Producer:
-        """Copies records of the source by their place in its log, doubled ones as often as they are named."""
+        """Copy the records at these offsets of the source, each as often as it is named."""
         here = [record for _, record in self.in_source(partition)]
         more = {"transactional.id": transactional_id} if transactional_id else {}
         producer = Producer({"bootstrap.servers": bootstrap(self.stack, TARGET), **more})
@@ -74,7 +74,7 @@ class Begun(Handovers):
         self.give_back({(self.topic, partition): offset + 1})
 
     def place(self, **more: object) -> HandedCopy:
-        """Values of partition 0, which is compared alone."""
+        """The place of partition 0, which is compared alone."""
         (found,) = handed_copies(self.source, self.target, self.copies[:1], self.offsets(), **more)  # type: ignore[arg-type]
         return found
 
@@ -90,7 +90,7 @@ def admins(stack: Stack) -> Iterator[tuple[Admin, Admin]]:
 @pytest.fixture
 def make(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Make:
     def begun(partitions: int = 1, **config: str) -> Begun:
-        """:param config: of the remote topic."""
+        """:param config: settings of the remote topic."""
         flow = Begun(stack, *admins, f"a{next(numbers)}", "orders", partitions, tmp_path, "")
         flow.topic = f"orders-{flow.alias}"
         create_topic(bootstrap(stack, "east"), flow.topic, partitions)
@@ -101,7 +101,7 @@ def make(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Make:
 
 
 def copied(flow: Begun) -> list[object]:
-    """The remote topic's records when our copier has come to the end."""
+    """The remote topic's records, once our copier has reached the source's end."""
     with flow.copying():
         flow.await_last()
     return [record for _, record in flow.in_target(0)]
@@ -111,7 +111,7 @@ def source(flow: Begun) -> list[object]:
     return [record for _, record in flow.in_source(0)]
 
 
-def test_a_copy_goes_on_above_what_was_committed_and_doubles_nothing(make: Make) -> None:
+def test_a_copy_goes_on_above_the_commit_without_duplicates(make: Make) -> None:
     flow = make()
     flow.write(40)
     flow.copy(range(25))
@@ -120,7 +120,7 @@ def test_a_copy_goes_on_above_what_was_committed_and_doubles_nothing(make: Make)
     assert copied(flow) == source(flow)
 
 
-def test_records_that_restarts_doubled_are_not_copied_a_third_time(make: Make) -> None:
+def test_records_that_restarts_duplicated_are_not_copied_a_third_time(make: Make) -> None:
     flow = make()
     flow.write(40)
     flow.copy([*range(25), *range(10, 20)])
@@ -129,25 +129,25 @@ def test_records_that_restarts_doubled_are_not_copied_a_third_time(make: Make) -
     assert copied(flow) == source(flow)[:25] + source(flow)[10:20] + source(flow)[25:]
 
 
-def test_a_handover_that_was_killed_after_any_step_is_repeated(make: Make) -> None:
+def test_a_handover_that_was_killed_can_be_repeated(make: Make) -> None:
     flow = make(3)
     for partition in range(3):
         flow.write(20, partition)
         flow.copy(range(10), partition)
     flow.give_back({(flow.topic, partition): 6 for partition in range(3)})
     handed = handed_copies(flow.source, flow.target, flow.copies, flow.offsets())
-    # Given one copy that was begun, and one that was only fenced
+    # Given one copy that was begun, and one that was only fenced before the kill
     assert begin_copies(flow.source, flow.target, flow.state, handed[:1]) == [flow.copies[0].id]
     flow.target.fence(flow.copies[1])
     # When all is done again
     again = flow.take()
-    # Then only the others are begun, at the same places
+    # Then only the copies that were not begun are begun, at the same places
     assert [(one.copy, one.source_start) for one in again] == [(copy, 10) for copy in flow.copies[1:]]
     assert flow.take() == []
     assert begin_copies(flow.source, flow.target, flow.state, handed) == []
 
 
-def test_records_without_a_known_offset_are_refused_and_an_offset_by_hand_is_a_way_out(make: Make) -> None:
+def test_records_without_a_committed_offset_are_refused_until_an_offset_is_given_by_hand(make: Make) -> None:
     flow = make()
     flow.write(20)
     flow.copy(range(10))
@@ -159,7 +159,7 @@ def test_records_without_a_known_offset_are_refused_and_an_offset_by_hand_is_a_w
     assert copied(flow) == source(flow)
 
 
-def test_a_refused_copy_does_not_keep_others_from_going_on(make: Make) -> None:
+def test_a_refused_copy_does_not_stop_other_copies(make: Make) -> None:
     flow = make(2)
     for partition in range(2):
         flow.write(20, partition)
@@ -170,54 +170,54 @@ def test_a_refused_copy_does_not_keep_others_from_going_on(make: Make) -> None:
     assert list(judged.refused) == [flow.copies[0].key]
 
 
-def test_a_copy_that_mirror_maker_has_not_begun_is_left_out(make: Make) -> None:
+def test_a_copy_that_mirror_maker_never_began_is_left_out(make: Make) -> None:
     flow = make()
     flow.write(20)
     assert flow.take() == []
 
 
-def test_an_offset_without_records_is_refused(make: Make) -> None:
+def test_an_offset_with_an_empty_remote_topic_is_refused(make: Make) -> None:
     flow = make()
     flow.write(20)
     flow.commit(9)
-    with pytest.raises(HandoverError, match="holds nothing: it was deleted and created again"):
+    with pytest.raises(HandoverError, match="the remote topic is empty: it was deleted and created again"):
         flow.take()
 
 
-def test_an_offset_beyond_the_end_of_the_source_is_refused(make: Make) -> None:
+def test_an_offset_above_the_end_of_the_source_is_refused(make: Make) -> None:
     flow = make()
     flow.write(20)
     flow.copy(range(20))
     flow.commit(20)
-    with pytest.raises(HandoverError, match="up to offset 20 of the source, and that ends at 20"):
+    with pytest.raises(HandoverError, match="up to offset 20 of the source, but the source ends at 20"):
         flow.take()
 
 
-def test_a_remote_topic_that_others_write_to_is_refused(make: Make) -> None:
+def test_a_remote_topic_with_another_writer_is_refused(make: Make) -> None:
     flow = make()
     flow.write(20)
     other = flow.copy(range(15))
     other.produce(flow.remote, b"of another producer", partition=0)
     assert other.flush(30) == 0
     flow.commit(9)
-    with pytest.raises(HandoverError, match="another producer writes to it"):
+    with pytest.raises(HandoverError, match="another producer writes to the remote topic"):
         flow.take()
 
 
-def test_records_that_came_since_the_comparison_are_refused(make: Make) -> None:
+def test_records_that_were_written_after_the_comparison_refuse_the_handover(make: Make) -> None:
     flow = make()
     flow.write(20)
     flow.copy(range(15))
     flow.commit(9)
     place = flow.place()
     flow.copy([15])
-    with pytest.raises(HandoverError, match="has written to it since it was compared, from offset 15 on"):
+    with pytest.raises(HandoverError, match="has written to it since the comparison, from offset 15 on"):
         begin_copies(flow.source, flow.target, flow.state, [place])
     assert flow.take()[0].source_start == 16
 
 
 def test_an_open_transaction_is_refused_and_an_aborted_one_counts_as_not_copied(make: Make) -> None:
-    """As an exactly-once MirrorMaker 2 leaves it when it is killed."""
+    """A killed exactly-once MirrorMaker 2 leaves such transactions."""
     flow = make()
     flow.write(20)
     flow.copy(range(10), transactional_id=flow.alias).commit_transaction(30)
@@ -231,7 +231,7 @@ def test_an_open_transaction_is_refused_and_an_aborted_one_counts_as_not_copied(
 
 
 @pytest.mark.parametrize("committed_only", [True, False])
-def test_aborted_records_of_the_source_are_no_gap_whether_mirror_maker_copied_them(
+def test_aborted_source_records_are_no_gap_whether_or_not_mirror_maker_copied_them(
     committed_only: bool, make: Make
 ) -> None:
     flow = make()
@@ -255,12 +255,12 @@ def test_aborted_records_of_the_source_are_no_gap_whether_mirror_maker_copied_th
         assert remote.flush(30) == 0
     flow.copy(range(10, 15))
     flow.commit(7)
-    # Then copying goes on above the last of these, wherever the marker of the transaction lies
+    # Then copying goes on above the last of these five, wherever the transaction's marker lies
     last, _ = flow.in_source(0)[14]
     assert [(one.source_start, one.exact) for one in flow.take()] == [(last + 1, True)]
 
 
-def test_times_of_a_log_that_stamps_records_itself_are_not_compared(make: Make) -> None:
+def test_log_append_times_of_the_remote_topic_are_not_compared(make: Make) -> None:
     flow = make(**{"message.timestamp.type": "LogAppendTime"})
     flow.write(30)
     flow.copy(range(20))
@@ -268,7 +268,7 @@ def test_times_of_a_log_that_stamps_records_itself_are_not_compared(make: Make) 
     assert [(one.source_start, one.exact) for one in flow.take()] == [(20, True)]
 
 
-def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> None:
+def test_records_that_the_source_has_deleted_are_reported_and_passed(make: Make) -> None:
     flow = make()
     flow.write(30)
     flow.copy(range(10))
@@ -278,8 +278,8 @@ def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> 
         done.result(30)
     (place,) = flow.take()
     assert place.source_start == 10
-    assert "the source has deleted offsets 10 to 19, and no copy has them" in place.reason
-    # Then a copy loop of flows passes and counts them
+    assert "the source has deleted offsets 10 to 19, which no copy has" in place.reason
+    # Then a flow's copy loop passes and counts these offsets
     wanted = [record for _, record in flow.in_source(0)]
     with flow.copying(passes_overtaken=True) as job:
         flow.await_last()
@@ -288,7 +288,7 @@ def test_records_that_the_source_has_deleted_are_told_and_passed(make: Make) -> 
     assert [record for _, record in flow.in_target(0)][10:] == wanted
 
 
-def test_a_place_above_the_bounds_is_not_guessed(make: Make) -> None:
+def test_a_place_outside_the_bounds_is_not_guessed(make: Make) -> None:
     flow = make()
     flow.write(200)
     flow.copy(range(150))
@@ -313,13 +313,13 @@ def test_a_copy_that_mirror_maker_continued_after_ours_is_handed_over_anew(make:
     flow.copy(range(20, 30))
     assert flow.offsets() == {(flow.topic, 0): 19}
     assert [(one.source_start, one.exact) for one in flow.take()] == [(30, True)]
-    # Then ours goes on, also when it is taken over in between
+    # Then our copier goes on, even if another one takes it over in between
     assert len(copied(flow)) == 40
     flow.write(5)
     assert copied(flow) == source(flow)
 
 
-def test_offsets_are_written_where_javas_producer_puts_them(make: Make) -> None:
+def test_offsets_are_written_to_the_partition_that_javas_producer_chooses(make: Make) -> None:
     flow = make()
     state = replace(flow.state, offsets_topic=f"offsets-{flow.alias}")
     ensure_offsets_topic(flow.target, state)
@@ -353,7 +353,7 @@ def test_an_offsets_topic_with_which_connect_would_not_start_is_refused(make: Ma
         ensure_offsets_topic(flow.target, flow.state)
 
 
-def test_a_flow_goes_from_mirror_maker_to_a_worker_and_back_by_commands(make: Make) -> None:
+def test_commands_hand_a_flow_over_to_a_worker_and_back(make: Make) -> None:
     flow = make(2)
     for partition in range(2):
         flow.write(40, partition)
@@ -372,7 +372,7 @@ def test_a_flow_goes_from_mirror_maker_to_a_worker_and_back_by_commands(make: Ma
     with flows(Path(words[0])) as worker:
         wait_until(lambda: all(len(flow.in_target(number)) == 40 for number in range(2)), worker.text())
         worker.kill()
-    # Then each remote topic is the source, and MirrorMaker 2 goes on above it
+    # Then each remote topic equals its source, and MirrorMaker 2 goes on above it
     for number in range(2):
         assert [record for _, record in flow.in_target(number)] == [record for _, record in flow.in_source(number)]
     assert run("flows", "give-back", *words) == (0, {f"{flow.topic}-{number}": 39 for number in range(2)})
@@ -380,7 +380,7 @@ def test_a_flow_goes_from_mirror_maker_to_a_worker_and_back_by_commands(make: Ma
 
 
 @pytest.mark.parametrize("place", ["orders=5", "orders-0", "orders-x=5", "-0=5", "orders-0=-5"])
-def test_a_place_of_another_form_is_refused(place: str, make: Make) -> None:
+def test_a_malformed_place_is_refused(place: str, make: Make) -> None:
     flow = make()
     code, shown = run("flows", "take", str(flow.flows_file()), f"{flow.alias}->{TARGET}", "--at", place)
     assert code == BAD_INPUT

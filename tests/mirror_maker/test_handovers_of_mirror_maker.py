@@ -1,5 +1,5 @@
-"""A real MirrorMaker 2 hands over to our copier and takes back, while a producer writes: nothing is skipped, and
-nothing is doubled by us."""
+"""Handovers from a real MirrorMaker 2 to our copier and back, while a producer writes: no record is skipped, and our
+copier duplicates none."""
 
 import itertools
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ from tests.kit.handing_over import (
     LOG,
     LOG_PARTITIONS,
     TARGET,
+    CopiedRecord,
     Handovers,
     Load,
     clusters,
@@ -47,7 +48,7 @@ def admins(stack: Stack) -> Iterator[tuple[Admin, Admin]]:
 
 @pytest.fixture
 def flow(stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path) -> Flow:
-    """A flow of a topic of its own."""
+    """A flow with its own topic."""
 
     def make(version: str) -> Handovers:
         number = next(numbers)
@@ -71,7 +72,7 @@ def load(stack: Stack) -> Iterator[Callable[[Handovers], Load]]:
 
 
 def write_offset_syncs(flow: Handovers, job: Copying) -> dict[int, int]:
-    """Writes one for the last copied record of each partition, as our worker does; partition → its remote offset."""
+    """Write a sync for the last record of each partition, as our worker does; returns partition → remote offset."""
     producer = Producer({"bootstrap.servers": bootstrap(flow.stack, "east")})
     written: dict[int, int] = {}
     for copy in flow.copies:
@@ -86,7 +87,7 @@ def write_offset_syncs(flow: Handovers, job: Copying) -> dict[int, int]:
 
 
 def translated_ends(flow: Handovers) -> dict[int, int]:
-    """Where MirrorMaker 2 leads a group that has read everything: partition → remote offset."""
+    """Partition → remote offset to which MirrorMaker 2 translates the offset of a group that has read everything."""
     group = f"billing-{flow.alias}"
     consumer = Consumer({"bootstrap.servers": bootstrap(flow.stack, "east"), "group.id": group})
     ends = {number: flow.in_source(number)[-1][0] + 1 for number in range(flow.partitions)}
@@ -104,11 +105,21 @@ def translated_ends(flow: Handovers) -> dict[int, int]:
         return {key[1]: position.offset for key, position in client.translate_offsets(flow.alias, group).items()}
 
 
-def assert_equal(flow: Handovers) -> None:
-    """Both logs have the same records in the same order."""
+def assert_ours_doubles_nothing(flow: Handovers) -> None:
+    """Both logs have the same records in the same order, and each record that our copier has written is there once.
+
+    MirrorMaker 2 doubles its own where it rebalances before it commits, as on a slow machine.
+    """
     for number in range(flow.partitions):
         here, there = flow.in_source(number), flow.in_target(number)
-        assert [record for _, record in there] == [record for _, record in here]
+        assert list(dict.fromkeys(record for _, record in there)) == [record for _, record in here]
+        ours, places = flow.written_by_ours(number), dict[CopiedRecord, list[int]]()
+        for at, record in there:
+            places.setdefault(record, []).append(at)
+        twice = [its for its in places.values() if len(its) > 1]
+        assert [its for its in twice if any(at in ours for at in its)] == []
+        if twice:
+            print(f"MirrorMaker 2 has doubled {len(twice)} records of its own: {twice[0]} to {twice[-1]}")
 
 
 def assert_nothing_skipped(flow: Handovers) -> None:
@@ -118,7 +129,7 @@ def assert_nothing_skipped(flow: Handovers) -> None:
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_a_stopped_mirror_maker_hands_over_and_takes_back_without_a_doubled_record(
+def test_a_stopped_mirror_maker_hands_over_and_takes_back_and_ours_doubles_nothing(
     version: str, flow: Flow, load: Callable[[Handovers], Load]
 ) -> None:
     handovers = flow(version)
@@ -129,7 +140,7 @@ def test_a_stopped_mirror_maker_hands_over_and_takes_back_without_a_doubled_reco
         with pytest.raises(HandoverError, match=r"its group a\d+-mm2 in west has members on 127.0.0.1"):
             require_stopped(handovers.target, handovers.state)
         with flows(handovers.flows_file()) as worker:
-            worker.wait_for_text("does not start yet: MirrorMaker 2 is at work")
+            worker.wait_for_text("does not start yet: MirrorMaker 2 is running")
     handovers.await_stopped()
     # When our copier goes on, and stops
     handed = handovers.take()
@@ -147,14 +158,14 @@ def test_a_stopped_mirror_maker_hands_over_and_takes_back_without_a_doubled_reco
         handovers.await_last()
         checkpoints = translated_ends(handovers)
         running.check()
-    # Then the remote topic is the source, record by record, and groups are led above our last offset sync
-    assert_equal(handovers)
+    # Then the remote topic is the source, and groups are led above our last offset sync
+    assert_ours_doubles_nothing(handovers)
     for number, offset in checkpoints.items():
         assert synced[number] < offset <= handovers.in_target(number)[-1][0] + 1
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
+def test_killed_copiers_of_both_kinds_skip_no_record_and_ours_duplicate_none(
     version: str, flow: Flow, load: Callable[[Handovers], Load]
 ) -> None:
     handovers = flow(version)
@@ -168,7 +179,7 @@ def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
             handovers.kill(running)
         handovers.await_stopped()
         committed = handovers.offsets()
-        # When ours goes on, is started once more in the middle, and ends without a word
+        # When our copier goes on, is restarted in the middle, and ends without writing offsets for MirrorMaker 2
         handed = handovers.take()
         assert handovers.take() == []
         assert [(one.exact, one.reason) for one in handed] == [(True, "")] * PARTITIONS
@@ -185,7 +196,7 @@ def test_killed_copiers_of_both_kinds_skip_nothing_and_ours_doubles_nothing(
 
 
 def _assert_continued_exactly(flow: Handovers, handed: list[HandedCopy]) -> None:
-    """Below the place everything of the source is in the remote topic, and above it follows what comes next, once."""
+    """Assert that the remote topic has every source record below the place, and then each following record once."""
     for one in handed:
         number = one.copy.id.partition
         here, there = flow.in_source(number), flow.in_target(number)

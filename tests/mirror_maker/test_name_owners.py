@@ -1,4 +1,4 @@
-"""Remote topics that several flows of a worker would write."""
+"""Choosing the flow that writes a remote topic which several flows of a worker would write."""
 
 from ha_core.flows.configuration import FlowConfig, configuration
 from ha_core.flows.properties import parse
@@ -17,7 +17,7 @@ replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPo
 
 
 class Sources:
-    """Topics of each cluster, which may be away."""
+    """The topics of each cluster; a cluster may be unreachable."""
 
     def __init__(self, **topics: set[str]) -> None:
         self.topics, self.away = topics, set[str]()
@@ -39,14 +39,14 @@ def writers(sources: Sources) -> tuple[OtherWriters, OtherWriters]:
     return first, second
 
 
-def test_the_flow_that_comes_first_writes_a_topic_of_both_sources_whichever_looks_first() -> None:
+def test_the_first_flow_of_the_file_writes_a_topic_that_both_sources_have() -> None:
     sources = Sources(A={"t"}, B={"t", "u"})
     first, second = writers(sources)
     assert second.of(["t", "u"]) == {"t": "A->C"}
     assert first.of(["t"]) == {}
 
 
-def test_a_flow_that_has_begun_keeps_a_topic_that_comes_up_in_an_earlier_flows_source() -> None:
+def test_a_later_flow_keeps_its_topic_if_it_is_created_in_an_earlier_flows_source() -> None:
     sources = Sources(A=set(), B={"t"})
     first, second = writers(sources)
     assert second.of(["t"]) == {}
@@ -55,7 +55,7 @@ def test_a_flow_that_has_begun_keeps_a_topic_that_comes_up_in_an_earlier_flows_s
     assert second.of(["t"]) == {}
 
 
-def test_a_topic_is_free_when_its_flow_names_it_no_more() -> None:
+def test_a_remote_topic_is_free_once_its_flow_no_longer_names_it() -> None:
     sources = Sources(A={"t"}, B={"t"})
     first, second = writers(sources)
     first.of(["t"])
@@ -65,7 +65,7 @@ def test_a_topic_is_free_when_its_flow_names_it_no_more() -> None:
     assert second.of(["t"]) == {}
 
 
-def test_names_of_a_source_that_is_away_are_as_they_were() -> None:
+def test_an_unreachable_sources_last_known_names_count() -> None:
     sources = Sources(A={"t"}, B={"t", "u"})
     _, second = writers(sources)
     second.of(["t"])

@@ -1,4 +1,4 @@
-"""Topics that flows make: fan-in, fan-out, both ways, names that stay, other separators, an operator's own policy."""
+"""Names of remote topics: fan-in, fan-out, both ways, identity policy, other separators, an operator's own policy."""
 
 import time
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ def started(clusters: dict[str, str], tmp_path: Path) -> Iterator["Started"]:
 
 
 class Started:
-    """Flows over one topic of each cluster, which holds records of its own."""
+    """Flows of one topic that each cluster has, with its own records."""
 
     def __init__(self, clusters: dict[str, str], folder: Path, opened: ExitStack) -> None:
         self._clusters, self._folder, self._opened = clusters, folder, opened
@@ -96,7 +96,7 @@ def there(bootstrap: str, topic: str) -> bool:
     return topic in AdminClient({"bootstrap.servers": bootstrap, "log_level": 3}).list_topics(timeout=10).topics
 
 
-def test_topics_of_one_name_come_together_side_by_side(started: Started) -> None:
+def test_topics_of_the_same_name_from_two_sources_become_two_remote_topics(started: Started) -> None:
     """Fan-in."""
     started.run(
         "in", ALIASES, **{"A_to_C.enabled": "true", "B_to_C.enabled": "true", "topics": "in", "replication.factor": "1"}
@@ -105,14 +105,16 @@ def test_topics_of_one_name_come_together_side_by_side(started: Started) -> None
     started.until_copied("C", "B.in", "B", "in")
 
 
-def test_one_topic_goes_to_several_clusters(started: Started) -> None:
+def test_one_topic_is_copied_to_several_clusters(started: Started) -> None:
     """Fan-out."""
     started.run("out", ALIASES, **{"A_to_B.enabled": "true", "A_to_C.enabled": "true", "topics": "out"})
     started.until_copied("B", "A.out", "A", "out")
     started.until_copied("C", "A.out", "A", "out")
 
 
-def test_topics_of_one_name_go_both_ways_and_none_comes_back(started: Started, clusters: dict[str, str]) -> None:
+def test_topics_of_the_same_name_are_copied_both_ways_and_no_copy_comes_back(
+    started: Started, clusters: dict[str, str]
+) -> None:
     """Active/active."""
     both = {"A_to_B.enabled": "true", "B_to_A.enabled": "true", "topics": "both|.*[.]both"}
     process = started.run("both", "AB", **both)
@@ -124,9 +126,9 @@ def test_topics_of_one_name_go_both_ways_and_none_comes_back(started: Started, c
     assert not there(clusters["B"], "A.B.both")
 
 
-def test_names_stay_where_the_policy_keeps_them(started: Started, clusters: dict[str, str], tmp_path: Path) -> None:
-    """IdentityReplicationPolicy one way. Heartbeats carry their alias, so Kafka's client sees the way; it takes the
-    source of every topic from its properties."""
+def test_the_identity_policy_keeps_names(started: Started, clusters: dict[str, str], tmp_path: Path) -> None:
+    """IdentityReplicationPolicy, in one direction. Names of heartbeats have the alias, so Kafka's client sees the flow;
+    it takes the source of every other topic from its properties."""
     java = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     create_topic(clusters["A"], "same", 2)
     for partition in (0, 1):
@@ -173,7 +175,7 @@ def test_names_stay_where_the_policy_keeps_them(started: Started, clusters: dict
         ),
     ],
 )
-def test_another_separator_stands_in_all_names(
+def test_another_separator_is_used_in_all_names(
     started: Started,
     clusters: dict[str, str],
     topic: str,
@@ -200,7 +202,7 @@ def test_another_separator_stands_in_all_names(
 def test_an_operators_own_policy_names_remote_topics(
     started: Started, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is found by its entry point, as an installed package has it."""
+    """The policy is found by its entry point, like that of an installed package."""
     package = tmp_path / "site"
     info = package / "own_policy-1.0.dist-info"
     info.mkdir(parents=True)
@@ -212,10 +214,8 @@ def test_an_operators_own_policy_names_remote_topics(
     started.until_copied("B", "own-from-A", "A", "own")
 
 
-def test_a_topic_that_two_flows_would_write_is_copied_by_one_of_them_at_most(
-    clusters: dict[str, str], tmp_path: Path
-) -> None:
-    """Its name comes up in both sources while the flows run. After a restart the first flow of the file copies it."""
+def test_at_most_one_flow_copies_a_topic_that_two_flows_would_write(clusters: dict[str, str], tmp_path: Path) -> None:
+    """Both sources get the topic while the flows run. After a restart the first flow of the file copies it."""
     java = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
     properties = QUICK | {
         "A->C.enabled": "true",

@@ -74,7 +74,7 @@ CLOSED = [right(kind, AclOperation.READ, name, "nobody") for kind, name in ((_TO
     right(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "*", "nobody"),
     right(_CLUSTER, AclOperation.DESCRIBE, "kafka-cluster", "nobody"),
 ]
-"""Without any ACL of a resource, these brokers let everybody in."""
+"""These brokers allow everything on a resource that has no ACL."""
 
 stack = own_stack(scope="module", gateways=0, security="sasl")
 
@@ -135,7 +135,7 @@ def end(stack: Stack, cluster: str, topic: str) -> int:
 
 @pytest.fixture(scope="module")
 def file(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A flow that has run with all rights, so that its topics exist."""
+    """The file of a flow that has run with all rights, so that its topics exist."""
     for cluster, rights in (("east", IN_EAST), ("west", IN_WEST)):
         grant(stack, cluster, *CLOSED, *rights.values())
     AdminClient(account(stack, "east")).create_topics([NewTopic("orders", 1)])["orders"].result(30)
@@ -209,14 +209,14 @@ def test_a_right_without_which_a_flow_cannot_run_is_an_error_before_anything_sta
         ),
     ],
 )
-def test_a_right_without_which_a_part_of_the_work_fails_is_named_and_the_flow_runs(
+def test_a_right_without_which_a_part_of_the_flow_fails_is_named_and_the_flow_runs(
     stack: Stack, file: Path, cluster: str, missing: str, text: str
 ) -> None:
     right = {"east": IN_EAST, "west": IN_WEST}[cluster][missing]
     with without(stack, cluster, right), flows(file) as process:
         until(lambda: text in process.text(), 60, process.text)
         grant(stack, cluster, right)
-        # It goes on as soon as the right is given
+        # Then it works as soon as the right is given
         before = end(stack, "west", "east.orders")
         produce(stack, b"later")
         until(lambda: end(stack, "west", "east.orders") > before, 90, process.text)
@@ -233,15 +233,15 @@ def test_a_topic_that_the_account_may_not_see_is_named(stack: Stack, file: Path)
         until(lambda: text in process.text(), 60, process.text)
 
 
-def test_a_right_that_is_taken_and_given_back_stops_nothing_for_good(stack: Stack, file: Path) -> None:
-    """librdkafka's idempotent producer refuses for ever after some refusals: the worker takes another one."""
+def test_a_flow_recovers_when_a_revoked_right_is_given_back(stack: Stack, file: Path) -> None:
+    """After some refusals librdkafka's idempotent producer refuses for ever, so the worker replaces it."""
     with flows(file) as process:
         before = end(stack, "east", _SYNCS)
         produce(stack, b"one")
         until(lambda: end(stack, "east", _SYNCS) > before, 60, process.text)
         with without(stack, "east", IN_EAST["Write syncs"]):
             produce(stack, b"two")
-            wanted = f"offset syncs: east: topic {_SYNCS} takes no record: "
+            wanted = f"offset syncs: east: topic {_SYNCS} accepts no records: "
             until(lambda: wanted in process.text(), 60, process.text)
             assert f"Give the account the right Write on topic {_SYNCS}" in process.text()
         before = end(stack, "east", _SYNCS)
@@ -250,7 +250,7 @@ def test_a_right_that_is_taken_and_given_back_stops_nothing_for_good(stack: Stac
         until(lambda: "offset syncs: works again" in process.text(), 30, process.text)
 
 
-def test_who_may_read_a_topic_may_read_its_copy_and_nobody_may_write_it(stack: Stack, file: Path) -> None:
+def test_readers_of_a_topic_may_read_its_copy_and_no_client_may_write_it(stack: Stack, file: Path) -> None:
     acls = [
         right(_TOPIC, AclOperation.READ, "orders", "reader"),
         right(_TOPIC, AclOperation.ALL, "orders", "owner"),

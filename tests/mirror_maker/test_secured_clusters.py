@@ -1,4 +1,4 @@
-"""One file opens real clusters with TLS and logins: for raw requests, for librdkafka, and for Kafka's own Java."""
+"""One file connects raw requests, librdkafka and Kafka's own Java tools to real clusters with TLS and logins."""
 
 import time
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ def stack() -> Iterator[Stack]:
 
 @pytest.fixture(scope="module")
 def file(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """US-East.1 by PLAIN and PKCS12, under names ending in .jks; B by SCRAM and PEM in the file itself."""
+    """A file: US-East.1 with PLAIN and PKCS12 in files named .jks, B with SCRAM and PEM in the file itself."""
     assert stack.service is not None
     assert stack.tls is not None
     folder = tmp_path_factory.mktemp("stores")
@@ -79,7 +79,7 @@ B.ssl.keystore.key = {in_one_line(key.decode())}
 
 
 def login(module: str, user: str, password: str) -> str:
-    """As a properties file has it: its own backslashes come twice."""
+    """A login module as a properties file has it, with backslashes doubled."""
     quoted = password.replace("\\", "\\\\").replace('"', '\\"')
     return f'{MODULES}.{module} required username="{user}" password="{quoted}";'.replace("\\", "\\\\")
 
@@ -99,8 +99,8 @@ def client_of(text: str, alias: str) -> Mapping[str, str]:
 
 
 @pytest.mark.parametrize("alias", CLUSTERS)
-def test_one_text_opens_an_admin_a_producer_and_a_consumer(file: str, alias: str) -> None:
-    # Given a topic that raw requests have made
+def test_one_file_connects_an_admin_a_producer_and_a_consumer(file: str, alias: str) -> None:
+    # Given a topic that raw requests have created
     found = clusters(file)
     assert found.remarks == ()
     with found.admin(alias) as admin:
@@ -120,21 +120,21 @@ def test_one_text_opens_an_admin_a_producer_and_a_consumer(file: str, alias: str
 
 
 @pytest.mark.parametrize(("alias", "version"), [("US-East.1", "3.9.2"), ("B", "4.3.1")])
-def test_kafkas_own_java_opens_the_cluster_by_these_keys(file: str, tmp_path: Path, alias: str, version: str) -> None:
+def test_kafkas_own_java_tools_connect_with_these_keys(file: str, tmp_path: Path, alias: str, version: str) -> None:
     config = tmp_path / "client.properties"
     escaped = {key: value.replace("\\", "\\\\") for key, value in client_of(file, alias).items()}
     config.write_text("".join(f"{key}={value}\n" for key, value in escaped.items()))
     address = client_of(file, alias)["bootstrap.servers"]
     output = tools.tool(version, tools.CLUSTER, address, "cluster-id", "--config", str(config))
     assert "Cluster ID: " in output.out, output.err
-    # A mirror client takes the file as well
+    # And a mirror client accepts these keys as well
     found = java_properties(config)
     assert found.remarks == ()
     with MirrorClient(found.settings, timeout_s=20) as client:
         assert client.upstream_clusters() == set()
 
 
-def test_a_wrong_password_is_told_soon_with_the_alias_and_without_the_password(file: str) -> None:
+def test_a_wrong_password_is_reported_soon_with_the_alias_and_without_the_password(file: str) -> None:
     wrong = clusters(file.replace("and", "or"))
     begun = time.monotonic()
     with wrong.admin("B", timeout_s=30) as admin, pytest.raises(AuthenticationRefusedError) as error:

@@ -1,4 +1,4 @@
-"""Sources that change under a flow: retention, topics made again, new partitions, other times of records."""
+"""Sources that change while a flow runs: retention, topics created again, new partitions, other timestamps."""
 
 import threading
 import time
@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from stack.harness import Stack
+from tests.kit.checkpoints import checkpoints
 from tests.kit.flow_workers import KeptWorker
 from tests.kit.flows import (
     commit,
@@ -104,7 +105,7 @@ def delete_records(bootstrap: str, topic: str, before: int) -> None:
     admin.delete_records([spot])[spot].result(30)
 
 
-def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_others_copied(
+def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_all_others_copied(
     stack: Stack, worker: KeptWorker, east: str, west: str
 ) -> None:
     create_topic(east, "overtaken", 1)
@@ -118,7 +119,7 @@ def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_
     values = [record.value for record in records(west, "east.overtaken")]
     assert values == [b"%d" % number for number in (*range(300), *range(500, 800))]
     until(lambda: overtaken(stack) == 200, 30, lambda: str(shown(stack.zookeeper)))
-    # A group whose records are gone goes on at the first one that is left
+    # And a group whose records are gone resumes at the first record that is left
     begin = (numbered(west, "east.overtaken")[300])[0]
     until(lambda: committed(west, "overtaken-readers", "east.overtaken") == begin, 30, worker.text)
     worker.kill()
@@ -129,8 +130,37 @@ def test_records_that_retention_deleted_while_no_worker_ran_are_counted_and_the_
 
 
 def overtaken(stack: Stack) -> int:
-    """As all flows show it."""
+    """The number of overtaken offsets in the states of all flows."""
     return sum(int(str(flow["overtaken"] or 0)) for flow in shown(stack.zookeeper))
+
+
+def test_a_group_whose_records_the_copy_has_deleted_goes_on_at_its_log_start(
+    worker: KeptWorker, east: str, west: str
+) -> None:
+    """Both clusters apply retention to segments of their own, so the copy may be the first to delete records. Below its
+    log start, consumers with `auto.offset.reset=latest` would pass over all that it has."""
+    create_topic(east, "shortened", 1)
+    produce(east, "shortened", (b"%d" % number for number in range(100)))
+    until(lambda: count(west, "east.shortened") > 100, 60, worker.text)
+    places = [offset for offset, _ in numbered(west, "east.shortened")]
+    commit(east, "shortened-readers", {("shortened", 0): 30})
+    commit(east, "shortened-others", {("shortened", 0): 80})
+    until(lambda: committed(west, "shortened-readers", "east.shortened") == places[30], 30, worker.text)
+    delete_records(west, "east.shortened", places[60])
+    until(lambda: committed(west, "shortened-readers", "east.shortened") == places[60], 30, worker.text)
+    until(lambda: newest_checkpoint(west, "shortened-readers") == places[60], 30, worker.text)
+    assert committed(west, "shortened-others", "east.shortened") == places[80]
+    delete_records(west, "east.shortened", count(west, "east.shortened") + places[60])
+    produce(east, "shortened", [b"late"])
+    until(lambda: committed(west, "shortened-others", "east.shortened") > places[80], 30, worker.text)
+    for group in ("shortened-readers", "shortened-others"):
+        begin = committed(west, group, "east.shortened")
+        assert [record.value for record in records(west, "east.shortened", 0, begin)] == [b"late"]
+
+
+def newest_checkpoint(bootstrap: str, group: str) -> int:
+    found = [one.downstream_offset for one in checkpoints(bootstrap, "east") if one.group == group]
+    return found[-1]
 
 
 def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorker, east: str, west: str) -> None:
@@ -142,7 +172,9 @@ def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorke
     assert records(west, "east.stamped") == records(east, "stamped")
 
 
-def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorker, east: str, west: str) -> None:
+def test_a_topic_that_is_created_again_under_load_is_copied_completely(
+    worker: KeptWorker, east: str, west: str
+) -> None:
     create_topic(east, "remade", 1)
     copied = list[bytes | None]()
     for turn in range(3):
@@ -154,7 +186,7 @@ def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorke
         produce(east, "remade", [b"end of turn %d" % turn])
         last = [record.value for record in records(east, "remade")]
         until(lambda last=last: values(west)[-len(last) :] == last, 90, worker.text)  # type: ignore[misc]
-        # Each copy goes on where the first topic's records end, and no record of either stands there twice
+        # Each new topic is copied above the first topic's records, and no record of either is there twice
         found = values(west)
         assert found[: len(copied)] == copied
         begun = found[len(copied) : len(found) - len(last)]
@@ -166,7 +198,7 @@ def test_a_topic_that_is_made_again_under_load_is_copied_whole(worker: KeptWorke
 
 
 def create_again(bootstrap: str, topic: str) -> None:
-    """A producer's metadata request may have created it already."""
+    """Create the topic again, unless a producer's metadata request has already created it."""
     with suppress(KafkaException):
         create_topic(bootstrap, topic, 1)
     until(lambda: topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=10).topics)

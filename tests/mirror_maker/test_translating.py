@@ -1,4 +1,4 @@
-"""Offsets of groups by what the copier knows, without a cluster."""
+"""Translation of groups' offsets by what the copier knows, without a cluster."""
 
 from collections.abc import Mapping
 from typing import cast
@@ -34,18 +34,18 @@ def translated(known: CopyCoverage, offset: int) -> Translation:
     ("offset", "expected"),
     [(0, Translated(1, "exact")), (7, Translated(1, "exact")), (8, Translated(1, "copied-end"))],
 )
-def test_a_group_of_a_copy_without_records_begins_with_its_first_one(offset: int, expected: Translated) -> None:
-    """Up to offset 7 the source has none that counts, and the copy has the marker of its copier."""
+def test_a_group_of_an_empty_copy_begins_with_the_copys_first_record(offset: int, expected: Translated) -> None:
+    """The source has no committed record below offset 7, and the copy has only its copier's marker."""
     assert translated(CopyCoverage(7, True, (), 0, target=1), offset) == expected
 
 
-def test_a_group_that_passed_aborted_records_at_the_end_is_at_the_exact_record() -> None:
+def test_a_group_that_passed_aborted_records_at_the_end_is_translated_exactly() -> None:
     known = CopyCoverage(25, True, (Run(10, 0, 5),), target=5)
     assert translated(known, 20) == Translated(5, "exact")
     assert translated(known, 26) == Translated(5, "copied-end")
 
 
-def test_below_the_handover_offset_syncs_count_and_above_it_none() -> None:
+def test_offset_syncs_translate_only_offsets_below_the_handover() -> None:
     without_records = CopyCoverage(50, True, (), target=70, source_base=50)
     assert translated(without_records, 10) == Translated(41, "sampled")
     assert translated(without_records, 50) == Translated(70, "exact")

@@ -19,7 +19,9 @@ stack = own_stack(gateways=0)
 
 
 @pytest.mark.parametrize("version", ["3.9.2", "4.3.1"])
-def test_each_goes_on_where_the_other_stopped(stack: Stack, tmp_path: Path, version: str) -> None:
+def test_a_worker_and_mirror_maker_each_go_on_where_the_other_stopped(
+    stack: Stack, tmp_path: Path, version: str
+) -> None:
     east, west = bootstrap(stack, "east"), bootstrap(stack, TARGET)
     alias, topic = f"a{version.replace('.', '')}", f"orders-{version}"
     create_topic(east, topic, PARTITIONS)
@@ -71,7 +73,7 @@ def test_each_goes_on_where_the_other_stopped(stack: Stack, tmp_path: Path, vers
             load.stop()
         for number in range(PARTITIONS):
             here, there = flow.in_source(number), flow.in_target(number)
-            # MirrorMaker 2 may double records at its start; ours does not, and neither skips one.
+            # MirrorMaker 2 may duplicate records at its start; our worker does not, and neither skips a record.
             assert list(dict.fromkeys(record for _, record in there)) == [record for _, record in here]
 
 
@@ -82,7 +84,8 @@ def _translated(west: str, flow: Handovers, group: str) -> int | None:
 
 
 def _assert_goes_on(flow: Handovers, west: str, group: str, committed: int, exact: bool) -> None:
-    """The group reads all from its committed offset on; nothing before it, if the translation is exact."""
+    """Assert that the group reads every record from its committed offset on, and none below it if the translation is
+    exact."""
     begin = _translated(west, flow, group)
     assert begin is not None
     read = [record for offset, record in flow.in_target(0) if offset >= begin]

@@ -17,7 +17,7 @@ PARTITIONS = 12
 stack = own_stack(scope="module", gateways=0)
 
 
-def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: Stack, tmp_path: Path) -> None:
+def test_workers_share_a_flow_and_one_takes_over_where_another_was_killed(stack: Stack, tmp_path: Path) -> None:
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     create_topic(east, "orders", PARTITIONS)
     file = write_flows(tmp_path, {"east": east, "west": west}, {"east->west.enabled": "true"})
@@ -54,11 +54,11 @@ def test_workers_share_a_flow_and_one_goes_on_where_another_was_killed(stack: St
     assert codes == [0, 0], both()
 
 
-def test_workers_of_files_that_give_the_same_aliases_to_other_clusters_write_each_their_heartbeats(
+def test_workers_whose_files_give_the_same_aliases_to_other_clusters_each_write_heartbeats(
     stack: Stack, tmp_path: Path
 ) -> None:
-    """A flow that only writes heartbeats was one flow to all workers of a ZooKeeper, whatever its clusters: one of
-    these two targets got none, so no client found out how it can be reached."""
+    """Workers once took two flows with only heartbeats and equal aliases for one flow. Then one of the targets got no
+    heartbeats, and no client could see that it can be reached."""
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     one = {"near->far.enabled": "true", "topics": "none"}
     files = [

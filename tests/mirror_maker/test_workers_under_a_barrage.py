@@ -1,5 +1,5 @@
-"""Two workers share a flow while they, the brokers and ZooKeeper are killed and stopped at random: then each remote
-partition equals its source, and each checkpoint leads to the record at which its group was."""
+"""Two workers share a flow while they, the brokers and ZooKeeper are killed and stopped at random. Afterwards each
+remote partition equals its source, and each checkpoint leads to the record that its group had reached."""
 
 import os
 import time
@@ -43,7 +43,7 @@ stack = own_stack(scope="module", gateways=0)
 
 
 def until_equal(east: str, west: str, topic: str, why: Callable[[], str]) -> tuple[list[Numbered], list[Numbered]]:
-    """Offsets and records of all partitions of the source and of the copy, once both have as many records."""
+    """Wait until source and copy have equally many records; returns offsets and records of all partitions of both."""
     deadline = time.monotonic() + PATIENCE_S
     while True:
         sources = [numbered(east, topic, partition) for partition in range(PARTITIONS)]
@@ -67,7 +67,7 @@ def writers_of(run: Run, topic: str) -> list[ClientProcess]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_each_record_is_copied_once_and_groups_go_on_exactly_despite_kills_and_stops(
+def test_each_record_is_copied_once_and_groups_resume_exactly_despite_kills_and_stops(
     stack: Stack, tmp_path: Path, seed: int
 ) -> None:
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
@@ -138,7 +138,7 @@ def assert_groups_go_on_exactly(
         late = {key: (offset, last.get(key)) for key, offset in at.items() if key not in last}
         source_offsets = {(remote, number): [offset for offset, _ in one] for number, one in enumerate(sources)}
         copy_offsets = {(remote, number): [offset for offset, _ in one] for number, one in enumerate(copies)}
-        # The group's own position counts: a checkpoint is not renewed for a group that passed aborted records only.
+        # The group's own position counts: a group that only passed aborted records gets no new checkpoint.
         positions = [replace(last[key], upstream_offset=offset) for key, offset in at.items() if key in last]
         inexact = [one for one in judged(positions, source_offsets, copy_offsets) if one.again or one.passed_over]
         behind = {

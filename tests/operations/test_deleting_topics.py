@@ -32,7 +32,7 @@ from ha_core.operations.engine.single import begin_single
 from ha_core.operations.migration import topic_deletion
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.operations.mirror.linking import link_request, plan_link
-from ha_core.operations.overview import health
+from ha_core.operations.overview import topic_health
 from ha_core.operations.proposal.proposal import plan
 from ha_core.operations.running import engine
 from ha_core.store.commits import StateChange, key_of
@@ -80,7 +80,7 @@ def clusters(monkeypatch: pytest.MonkeyPatch, environment: Environment) -> dict[
     def up(*_: Any) -> dict[str, FakeCluster]:
         return {name: cluster for name, cluster in fake_clusters.items() if not cluster.away}
 
-    for module in (topic_deletion, health):
+    for module in (topic_deletion, topic_health):
         monkeypatch.setattr(module, "answering", up)
     monkeypatch.setattr(topic_deletion, "admin_of", lambda _, name: fake_clusters[name])
     monkeypatch.setattr(topic_deletion, "commits", lambda *_: CommittedOffsets())
@@ -162,12 +162,12 @@ def test_a_topic_that_was_deleted_past_the_gateways_is_found_and_its_map_is_forg
     for cluster, fake_cluster in clusters.items():
         fake_cluster.ids.clear()
         environment.store.keep_known(KnownTopic, cluster, [])
-    assert health.gone(environment, environment.store.load()) == ("orders",)
+    assert topic_health.gone(environment, environment.store.load()) == ("orders",)
     # When its deletion is asked for
     delete(environment, ["orders"], "gone")
     # Then its name is free
     assert left_of(environment, "orders") == []
-    assert health.gone(environment, environment.store.load()) == ()
+    assert topic_health.gone(environment, environment.store.load()) == ()
 
 
 def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
@@ -178,7 +178,7 @@ def test_no_topic_is_reported_gone_while_a_cluster_may_have_it(
         environment.store.keep_known(KnownTopic, cluster, [])
     clusters["west"].away = True
 
-    assert health.gone(environment, environment.store.load()) == ()
+    assert topic_health.gone(environment, environment.store.load()) == ()
 
 
 def test_a_cluster_that_is_away_refuses_the_deletion_and_nothing_is_changed(
@@ -218,7 +218,7 @@ def test_a_name_stays_taken_until_the_cluster_that_was_away_has_deleted_the_topi
     assert "in west" in report.error
     view = environment.store.load()
     assert view.deleted("orders")
-    assert [name for name, _, _ in health.half_deleted(view, ())] == ["orders"]
+    assert [name for name, _, _ in topic_health.half_deleted(view, ())] == ["orders"]
     # When the cluster is back and the deletion is asked for again, then it is complete
     clusters["west"].away = False
     (report,) = delete(environment, ["orders"], "not needed")

@@ -93,7 +93,7 @@ def compacted(environment: Environment) -> str:
 
 
 @pytest.mark.parametrize("made", [compacted, transactional, taken_over])
-def test_a_direct_group_goes_on_in_the_copy_with_each_record_once(environment: Environment, made: object) -> None:
+def test_a_direct_group_resumes_in_the_copy_and_reads_each_record_once(environment: Environment, made: object) -> None:
     # Given a topic whose copy has other offsets, and groups at many places of the source
     assert callable(made)
     topic: str = made(environment)
@@ -135,7 +135,7 @@ def test_a_direct_group_goes_on_in_the_copy_with_each_record_once(environment: E
                 forget(environment, cluster, group)
 
 
-def test_a_direct_group_is_followed_forwards_and_back_and_never_set_back_while_a_consumer_there_reads_on(
+def test_a_direct_group_is_followed_forwards_and_back_unless_a_consumer_of_the_copy_has_read_on(
     environment: Environment,
 ) -> None:
     topic, memory = taken_over(environment), at_once()
@@ -167,7 +167,9 @@ def test_a_direct_group_is_followed_forwards_and_back_and_never_set_back_while_a
         assert committed(environment, "west", group, topic) is None
 
 
-def test_a_group_that_is_named_as_direct_later_changes_its_numbers_and_back(environment: Environment) -> None:
+def test_naming_a_direct_group_translates_its_numbers_and_taking_the_name_back_restores_them(
+    environment: Environment,
+) -> None:
     topic, memory = transactional(environment), at_once()
     group = f"g-{topic}"
     source = read(environment, "east", topic)
@@ -202,7 +204,7 @@ def test_a_group_of_gateway_clients_keeps_client_offsets_and_cannot_be_named(env
     commit(environment, "east", group, topic, 12)
     # When it is named as direct, by name or by pattern, then that is refused with the user
     for pattern in (group, f"g-{topic[:-2]}*"):
-        with pytest.raises(RefusedError, match=f"names group {group}, and gateways know users of it: user-{topic}"):
+        with pytest.raises(RefusedError, match=f"names group {group}, but gateways know users of it: user-{topic}"):
             add_direct_groups(environment, [pattern], "a mistake")
     # And its number is the source's, without a finding
     found = synced(environment, topic, at_once())
@@ -228,7 +230,7 @@ def declare_past_the_check(environment: Environment, user: str, group: str) -> N
     environment.store.record_usage(user, [Sighting("group", group, use)])
 
 
-def test_a_long_lived_process_reads_a_log_that_no_copier_reports_once_it_stands_still(environment: Environment) -> None:
+def test_a_copy_log_without_a_reporting_copier_is_read_once_it_no_longer_grows(environment: Environment) -> None:
     # Given a copier that has ended before it wrote down its last progress
     topic, memory = taken_over(environment), Memory()
     group = f"g-{topic}"
@@ -253,7 +255,7 @@ def test_a_long_lived_process_reads_a_log_that_no_copier_reports_once_it_stands_
             assert [record.value for record in read(environment, "west", topic, group)] == [f"last-{turn}-2".encode()]
 
 
-def test_a_sync_of_a_dry_run_changes_nothing(environment: Environment) -> None:
+def test_a_dry_run_of_a_sync_changes_nothing(environment: Environment) -> None:
     topic = taken_over(environment)
     group = f"g-{topic}"
     with named(environment, group):

@@ -8,9 +8,11 @@ from ha_core.datacache.cache import DataCache
 from ha_core.datacache.state import CacheSettings
 from ha_core.model import Cluster, GatewayRecord
 from ha_core.operations.access import caches
-from ha_core.operations.access.caches import enforced
+from ha_core.operations.access.caches import enforced, unfollowed
+from ha_core.operations.access.enforcing import RestEnforcement
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
+from ha_core.store.errors import StoreUnavailableError
 from stack.memory_store import MemoryStore
 from tests.datacache.sources import History
 from tests.kit.waiting import until
@@ -95,3 +97,46 @@ def test_a_cluster_of_the_platform_is_in_force_once_its_change_is_registered(
         (told,) = enforced(environment, {"clusters": CHANGED_US}, of_this_database)
 
     assert told.startswith(f"clusters: {said}")
+
+
+@pytest.mark.usefixtures("follower")
+def test_a_change_is_noted_and_named_only_while_gateways_do_not_serve_it(store: MemoryStore) -> None:
+    with Environment(store, by="test") as environment:
+        [*enforced(environment, {"users": CHANGED_US}, of_this_database, "sqlite:////db")]
+        assert [*unfollowed(environment)] == []
+        [*enforced(environment, {"users": CHANGED_US + 1}, of_this_database, "sqlite:////db")]
+        (late,) = unfollowed(environment)
+        assert (late.change.changed_us, late.change.database, late.followed) == (CHANGED_US + 1, "sqlite:////db", True)
+
+
+@pytest.mark.usefixtures("follower")
+def test_a_change_of_another_database_than_that_of_the_gateways_is_named_at_once(store: MemoryStore) -> None:
+    with Environment(store, by="test") as environment:
+        [*enforced(environment, {"users": CHANGED_US - 1}, of_another)]
+        (stray,) = unfollowed(environment)
+
+    assert (stray.followed, "no gateway follows this database" in stray.why) == (False, True)
+
+
+def test_the_rest_api_asks_again_only_after_a_while_when_zookeeper_is_away() -> None:
+    opened: list[int] = []
+
+    def opens() -> Environment:
+        opened.append(1)
+        raise StoreUnavailableError("no ZooKeeper answers")
+
+    enforcement = RestEnforcement(opens, of_this_database, "sqlite:////db")
+
+    for _ in range(3):
+        (said,) = enforcement({"users": 1})
+        assert said == "Whether a gateway enforces it is not known: no ZooKeeper answers"
+    assert len(opened) == 1
+
+
+def test_the_rest_api_says_where_a_change_is_in_force_without_waiting(store: MemoryStore) -> None:
+    enforcement = RestEnforcement(lambda: Environment(store.client(), by="rest"), of_this_database, "sqlite:////db")
+
+    (said,) = enforcement({"users": CHANGED_US})
+    enforcement.close()
+
+    assert said.startswith("users: not in force, since no gateway follows this database")

@@ -47,7 +47,7 @@ def test_an_interrupted_equal_operation_is_found_without_reading_ended_operation
         operation = a_switch(id=name, state=state, started=f"2026-11-01T10:00:0{n}Z", request=request, moves=MoveSet())
         epoch = store.create_operation(operation, [f"user:{n}"])
         if not locked:
-            store.release_locks(name, epoch)
+            store.release_locks(name, epoch, "2026-11-01T11:00:00Z")
     monkeypatch.setattr(store, "operations", lambda *_: pytest.fail("all operations were read"))
     # When running operations are listed, and the same move is asked for
     operations, twins = running_operations(environment), interrupted_twins(environment, request)

@@ -22,7 +22,9 @@ def test_topics_are_counted_by_the_status_of_their_last_migration(store: MemoryS
     old = Extent(cluster="east", start=0, end=40, base=0, writer_epoch=0)
     topics = [Topic(name="orders", writer="west", partitions={0: (old, here)})]
     topics += [Topic(name=name, writer="west", partitions={0: (here,)}) for name in ("a", "b")]
-    store.commit(StateChange(change_id="m", puts=topics, expected={(Topic, topic.name): None for topic in topics}))
+    store.commit(
+        StateChange(change_id="m", puts=tuple(topics), expected={(Topic, topic.name): None for topic in topics})
+    )
 
     assert measure(environment).migrations == {"Migrated": 1, "Aged": 2}
 

@@ -13,7 +13,7 @@ from ha_core.kafka.copy_log import ensure_copy_log
 from ha_core.kafka.copying import Copying
 from ha_core.kafka.errors import StandsInTheWayError
 from ha_core.kafka.facts import TopicSpec
-from ha_core.kafka.takeover import fence
+from ha_core.kafka.fencing import fence
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Document, Mirror

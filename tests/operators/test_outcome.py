@@ -1,5 +1,6 @@
 """The first line of a run's result."""
 
+from datetime import datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.kit.operations import a_switch
 
 assert airflow_home  # before anything of airflow: the package below imports it
 
-from ha_core.operators.dag_run import of_run, run_by  # noqa: E402
+from ha_core.operators.dag_run import of_run, provenance_of, run_by  # noqa: E402
 from ha_core.operators.forms import unknown_words  # noqa: E402
 from ha_core.operators.outcome import (  # noqa: E402
     DONE,
@@ -193,6 +194,34 @@ def test_an_operation_records_its_run_and_the_users_who_triggered_and_approved_i
     assert run_by(context(ALICE)) == "alice (airflow:switch/r)"
     assert run_by(context(ALICE, approved)) == "alice, approved by bob (airflow:switch/r)"
     assert run_by(context({**ALICE, "triggering_user_name": None})) == "airflow:switch/r"
+
+
+def test_an_operation_has_a_field_for_each_of_the_people_and_the_run_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Given
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/")
+    approved = {
+        "chosen_options": ["Approve"],
+        "responded_by_user": {"id": "2", "name": "bob"},
+        "responded_at": datetime(2026, 11, 21, 11, 30, tzinfo=timezone(timedelta(hours=1))),
+    }
+    asked = context({**ALICE, "run_id": "manual__2026-11-21T10:00:00+00:00"}, approved)
+    asked["ti"].bundle_instance = SimpleNamespace(version="4f2a")
+    # When
+    found = provenance_of(asked)
+    # Then
+    assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", "bob", "2026-11-21T10:30:00.000Z")
+    assert found.bundle_version == "4f2a"
+    run = "manual__2026-11-21T10%3A00%3A00%2B00%3A00"
+    assert found.run_url == f"https://airflow.example/dags/switch/runs/{run}"
+
+
+def test_a_run_without_user_approval_and_bundle_leaves_them_unknown() -> None:
+    run = {**ALICE, "triggering_user_name": None}
+
+    unknown, scheduled = provenance_of(context(run)), provenance_of(context({**run, "run_type": "scheduled"}))
+
+    assert (unknown.asked_by, unknown.approved_by, unknown.approved_at, unknown.bundle_version) == (None,) * 4
+    assert scheduled.asked_by == "the schedule"
 
 
 def test_a_run_recognises_its_operations_with_any_approver() -> None:

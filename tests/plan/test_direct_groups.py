@@ -34,7 +34,7 @@ def test_a_physical_offset_has_the_client_offset_of_the_next_record(physical: in
     assert client_place(SWITCHED, "west", physical) == client
 
 
-def test_a_cluster_that_holds_nothing_above_has_no_client_offset() -> None:
+def test_an_offset_above_a_clusters_extents_has_no_client_offset() -> None:
     assert client_place(MOVED, "east", 99) == 99
     assert client_place(MOVED, "east", 100) is None
     assert client_place(SWITCHED, "east", 0) is None
@@ -73,7 +73,7 @@ def test_a_direct_group_that_gateways_know_is_a_conflict() -> None:
     ]
 
 
-def test_numbers_differ_where_a_cluster_holds_records_at_other_client_offsets() -> None:
+def test_numbers_differ_if_a_cluster_holds_records_at_other_client_offsets() -> None:
     assert other_numbers(view(), "west", {P: 60}) == {P: (60, 1_008)}
     assert other_numbers(view(MOVED), "east", {P: 60}) == {}
     assert other_numbers(view(), "east", {P: 60}) == {}, "it has a copy, whose mirror brings the number"
@@ -93,18 +93,18 @@ def unused(_: Partition, offset: int) -> int | str:
     raise AssertionError(offset)
 
 
-def test_a_direct_group_that_changes_to_gateways_goes_on_with_the_next_record() -> None:
+def test_a_direct_group_that_changes_to_gateways_resumes_at_its_next_record() -> None:
     found = carried(view(), WEST_DIRECT, WEST_CLIENT, {P: 49}, unused)
     assert (found.offsets, found.left) == ({P: 1_000}, {})
 
 
-def test_a_gateway_clients_group_that_changes_to_a_cluster_goes_on_with_the_next_record() -> None:
+def test_a_gateway_clients_group_that_changes_to_a_cluster_resumes_at_its_next_record() -> None:
     assert carried(view(), WEST_CLIENT, WEST_DIRECT, {P: 40}, unused).offsets == {P: 41}
     found = carried(view(MOVED), WEST_CLIENT, WEST_DIRECT, {P: 40}, unused)
     assert found.left == {P: "west does not hold the records at client offset 40"}
 
 
-def test_a_direct_group_goes_on_in_another_cluster_by_the_mirrors_map() -> None:
+def test_a_direct_group_resumes_in_another_cluster_by_the_mirrors_map() -> None:
     def translate(key: Partition, offset: int) -> int | str:
         return offset - 5 if key == P else "no mirror"
 

@@ -142,3 +142,12 @@ def test_a_binding_of_an_instance_holds_for_each_of_its_client_ids() -> None:
     assert cluster_for_group(view(bound), started, "g") == "west"
     assert cluster_for_topic(view(bound), started, "t", existing()).level == "user+instance"
     assert cluster_for_user(view(bound.changed(client_ids=())), started) == "east"
+
+
+def test_a_user_with_local_names_is_served_no_topic_of_another_cluster() -> None:
+    bindings = UserBindings(user="alice", cluster="east", local_names="A")
+
+    assert cluster_for_topic(view(bindings), ALICE, "t", existing(t=["west"])) == Resolved("east", "user", False)
+    assert cluster_for_topic(view(UserBindings(user="alice", local_names="A")), ALICE, "t", existing(t=["west"])) == (
+        Resolved("home", "default", False)
+    )

@@ -202,6 +202,41 @@ def test_a_user_bound_to_a_third_cluster_is_an_error() -> None:
     only(case, "error", "user bob", "bound to north")
 
 
+STRAYED = replace(SOUND, bindings=(UserBindings(user="alice", cluster="west"),), group_facts={})
+"""Alice is bound to west, and the topic that she uses is in east."""
+
+
+def test_a_switch_to_where_its_user_is_already_is_refused_where_only_strays_would_move() -> None:
+    found = only(STRAYED, "error", "user:alice", "Bound to west already: only topic:orders would move there")
+
+    assert (found.code, STRAYED.moved()[0]) == ("bound-already", ("orders",))
+    assert "--from west --to east" in found.remedy
+    assert "`switchyard switch topic:orders --from east --to west`" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        replace(STRAYED, scope=Scope(users=("alice",), topics=("orders",))),
+        replace(STRAYED, scope=Scope(topics=("orders",))).asking(include_other_users=True),
+        STRAYED.forced.asking(unread="wait"),
+    ],
+    ids=["named beside the user", "named alone", "forced"],
+)
+def test_strays_that_are_named_or_whose_cluster_is_dead_may_move(case: Case) -> None:
+    assert "bound-already" not in [verdict.code for verdict in errors(case)]
+
+
+def test_names_like_the_mistyped_user_topic_and_cluster_are_proposed() -> None:
+    user = replace(SOUND, scope=Scope(users=("alcie",)))
+    topic = replace(SOUND, scope=Scope(topics=("ordres",)), topic_facts={("east", "orders"): HERE})
+
+    assert "Did you mean alice?" in only(user, "error", "user alcie").remedy
+    assert "Did you mean orders?" in only(topic, "error", "topic ordres").remedy
+    (cluster,) = [one for one in errors(SOUND.asking(target="wset")) if one.code == "unknown-cluster"]
+    assert "Did you mean west" in cluster.remedy
+
+
 def test_an_unknown_topic_of_the_scope_is_an_error() -> None:
     only(replace(SOUND, scope=Scope(topics=("ordres",))), "error", "topic ordres", "exists in no cluster")
 

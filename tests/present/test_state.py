@@ -3,7 +3,7 @@
 from ha_core.model import GatewayRecord
 from ha_core.operations.access.caches import CacheStanding
 from ha_core.present.page import Table
-from ha_core.present.state import caches_page
+from ha_core.present.status import caches_page
 
 
 def test_followers_of_the_platform_are_counted_in_gateways_as_the_status_lists_them() -> None:

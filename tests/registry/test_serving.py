@@ -1,6 +1,7 @@
 """The REST API, called without a network."""
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,7 +16,7 @@ from ha_core.platform.platform import Platform
 from ha_core.platform.remote import HttpSource
 from ha_core.platform.serving import tokens
 from ha_core.platform.serving.answers import MAX_BODY_BYTES
-from ha_core.platform.serving.app import make_operators_app
+from ha_core.platform.serving.app import NO_ZOOKEEPER, make_operators_app
 from ha_core.platform.serving.server import require_safe
 from ha_core.platform.serving.tokens import Caller
 from tests.registry.rest import GATEWAY, KNOWN, OPERATOR, client_with, failed
@@ -31,13 +32,38 @@ def test_an_entry_is_created_read_changed_and_deleted(operator: TestClient) -> N
 
     changed = operator.put("/v1/users/alice", json={**user("alice", owner="till"), "version": 1})
     assert changed.json()["value"]["owner"] == "till"
-    assert operator.get("/v1/users/alice").json() == changed.json()
+    assert operator.get("/v1/users/alice").json() | {"enforcement": [NO_ZOOKEEPER]} == changed.json()
 
     deleted = operator.delete("/v1/users/alice", params={"version": 2, "reason": "gone"})
     assert (deleted.json()["version"], deleted.json()["value"]) == (3, None)
     assert failed(operator.get("/v1/users/alice")) == (404, "not_there")
     history = operator.get("/v1/history/users", params={"key": "alice"}).json()
     assert [one["version"] for one in history["items"]] == [3, 2, 1]
+
+
+def test_each_change_says_where_it_is_in_force_and_a_dry_run_does_not(opened: Platform) -> None:
+    asked: list[Mapping[str, int]] = []
+
+    def enforcement(changed_us: Mapping[str, int]) -> list[str]:
+        asked.append(changed_us)
+        return ["users: in force at 2 of 2 gateways."]
+
+    client = TestClient(make_operators_app(opened, lambda: Caller("till", "operator"), enforcement))
+    body = {"value": {"name": "zoe", "owner": "shop"}, "reason": "test"}
+
+    tried = client.post("/v1/users?dry_run=true", json=body).json()
+    made = client.post("/v1/users", json=body).json()
+    deleted = client.delete("/v1/users/zoe?version=1&reason=test").json()
+
+    assert "enforcement" not in tried
+    assert made["enforcement"] == deleted["enforcement"] == ["users: in force at 2 of 2 gateways."]
+    assert asked == [{"users": made["changed_us"]}, {"users": deleted["changed_us"]}]
+
+
+def test_a_service_without_zookeeper_says_that_it_cannot_know(operator: TestClient) -> None:
+    made = operator.post("/v1/users", json={"value": {"name": "zoe", "owner": "shop"}, "reason": "test"}).json()
+
+    assert made["enforcement"] == [NO_ZOOKEEPER]
 
 
 def test_a_stale_version_is_a_conflict_that_names_the_current_one(operator: TestClient) -> None:

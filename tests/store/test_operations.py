@@ -69,6 +69,7 @@ def test_creating_an_operation_survives_a_lost_reply(session: Session, made: boo
     assert [lock.operation for lock in session.store.locks()] == ["switch-1"]
 
 
+NOW = "2026-11-21T10:00:02Z"
 DONE = operation().model_copy(update={"state": "succeeded"})
 CALLS: dict[str, tuple[Callable[[Store], object], Callable[[Store], object], object]] = {
     "taken over": (lambda store: store.take_over("switch-1"), lambda store: store.take_over("switch-1"), 2),
@@ -83,7 +84,7 @@ CALLS: dict[str, tuple[Callable[[Store], object], Callable[[Store], object], obj
         ["cut"],
     ),
     "unlocked": (
-        lambda store: store.release_locks("switch-1", 0),
+        lambda store: store.release_locks("switch-1", 0, NOW),
         lambda store: [lock.key for lock in store.locks()],
         ["topic:c"],
     ),
@@ -118,7 +119,7 @@ def test_an_executor_that_was_taken_over_can_no_longer_write(session: Session, o
     writes: tuple[Callable[[], object], ...] = (
         lambda: session.store.update_operation(operation().model_copy(update={"state": "failed"}), stale),
         lambda: session.store.append_history("switch-1", stale, entry("late")),
-        lambda: session.store.release_locks("switch-1", stale),
+        lambda: session.store.release_locks("switch-1", stale, NOW),
         lambda: session.store.hold("switch-1", stale).__enter__(),
     )
     for write in writes:
@@ -254,7 +255,7 @@ def test_only_operations_that_hold_a_lock_are_read_to_find_the_running_ones(
     for n in range(20):
         epoch = session.store.create_operation(operation(f"switch-20261101-1000{n:02}-aa"), ["topic:a", "user:joe"])
         if n < 19:
-            session.store.release_locks(f"switch-20261101-1000{n:02}-aa", epoch)
+            session.store.release_locks(f"switch-20261101-1000{n:02}-aa", epoch, NOW)
     session.store.create_operation(operation("age-20261101-110000-aa"), ["topic:b"])
     read: list[str] = []
     tree = session.store._tree

@@ -133,7 +133,7 @@ def test_a_changed_fact_of_the_flow_changes_all_its_portions() -> None:
     assert [(each.portion, each.readers_of_source) for each in changed] == [(0, False), (1, False)]
 
 
-def test_a_flow_of_too_many_topics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_flow_with_too_many_topics_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(remote_topics, "MAX_REMOTE_TOPICS", 2)
     assert with_topics([portion(0, ORDERS)], flow_topics({"A.bills": "bills", **ORDERS}))
 
@@ -141,7 +141,7 @@ def test_a_flow_of_too_many_topics_is_refused(monkeypatch: pytest.MonkeyPatch) -
         with_topics([portion(0, ORDERS)], flow_topics({"A.bills": "bills", "A.more": "more"}))
 
 
-def test_an_emptied_portion_has_to_go() -> None:
+def test_an_emptied_portion_is_deleted() -> None:
     stored = [portion(0, ORDERS), portion(1, {"A.bills": "bills"})]
 
     assert without_topics(stored, ["A.bills"]) == [portion(1, {})]

@@ -122,7 +122,7 @@ def test_a_group_that_subscribes_by_a_pattern_gets_local_and_remote_records(gate
             assert records == list(enumerate(values)), (topic, partition)
 
 
-def test_a_group_commits_in_remote_topics_and_goes_on_there(stack: Stack, gateway: OwnGateway) -> None:
+def test_a_group_commits_offsets_of_remote_topics_and_resumes_there(stack: Stack, gateway: OwnGateway) -> None:
     # Given a group that has read both topics of another pair
     for cluster in TWO_CLUSTERS:
         create_topic(bootstrap(stack, cluster), "later", 2)
@@ -245,7 +245,7 @@ def test_users_that_may_read_the_source_read_its_copy_and_others_do_not_see_it(g
     assert by_name.error.code() == DENIED
 
 
-def test_a_topic_is_written_again_when_its_flow_has_given_it_up(stack: Stack, gateway: OwnGateway) -> None:
+def test_a_topic_can_be_written_again_once_its_flows_claim_has_ended(stack: Stack, gateway: OwnGateway) -> None:
     # Given a topic that no program copies any more
     create_topic(bootstrap(stack, "west"), "A.left", 2)
     announce(stack, {"A.left": "left"}, gateway, flow="A->west, of another file")

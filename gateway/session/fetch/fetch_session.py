@@ -75,6 +75,8 @@ class FetchSession:
 
     def _changed(self, routes: Routes) -> bool:
         view, maps = routes.snapshot.view, self._maps
+        if routes.names is not None and routes.rename(maps):
+            return True
         read_anew: dict[bytes, Topic] = {}
         for (name, then), now in zip(maps.items(), map(view.topics.get, map(text, maps)), strict=True):
             mapped = now if now is not None and (now is then or now.mapped) else None

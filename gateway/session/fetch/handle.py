@@ -34,7 +34,8 @@ MAX_COLD_BYTES = 16 << 20
 """Limit for one request's read from a closed extent: the whole answer is held in memory."""
 
 MAX_COPY_BYTES = 4 << 20
-"""Limit where copies are read, which happens all the time: other connections wait while the answer is processed."""
+"""Limit where copies, or remote topics under local names, are read. That happens all the time: other connections wait
+while the answer is processed."""
 
 
 _LEAST_ENTRY_BYTES = 16
@@ -70,7 +71,8 @@ class FetchRequest(RequestHandler):
                 or routes.plain
                 or routes.topic(topic).no_fetch not in (Refusal.DENIED, Refusal.CONCEALED)
             ):
-                session.seen_uses.notice(request, "topic", topic, "fetch")
+                used = topic if routes.names is None else routes.used(topic)
+                session.seen_uses.notice(request, "topic", used, "fetch")
         fetch_session = session.fetching.fetch_session
         if session.fetching.seen_again and incremental and fetch_session is not None:
             session.fetching.seen_again = False
@@ -184,11 +186,12 @@ class FetchRequest(RequestHandler):
             request.prepared is None
             and not plan.examined_lanes
             and not plan.local
+            and not plan.real
             and not opens
             and len(plan.parts) == 1
         ):
             ((lane, topics),) = plan.parts.items()
-            part = _part_of(message, topics, wait_ms, message["max_bytes"])
+            part = _part_of(message, plan, lane, wait_ms, message["max_bytes"])
             reads = tuple({topic.encode() for topic in topics})
             pending = Patched(request, reads=reads, waits_ms=wait_ms, shifts=plan.shifts())
             session.in_flight.pass_on(pending, lane, request.rewritten(part))
@@ -198,6 +201,8 @@ class FetchRequest(RequestHandler):
     def _patch(self, routes: Routes, scan: FetchScan, within: FetchSession | None) -> PatchedFetch | None:
         request = self.request
         if scan.entries is None or self.context.here is None:
+            return None
+        if routes.names is not None and routes.rename(scan.topics):
             return None
         named, version = tuple(scan.topics), request.api_version
         return patch(
@@ -248,7 +253,7 @@ class FetchRequest(RequestHandler):
         max_wait_ms = min(wait_ms, longest_ms, CROSSING_WAIT_MS if plan.both and len(parts) > 1 else COLD_WAIT_MS)
         hurry = bool(plan.refused) or (not plan.both and len(parts) > len(examined_lanes) > 0)
         # For all parts together: librdkafka drops a connection with an answer above its receive.message.max.bytes.
-        bound = MAX_COPY_BYTES if plan.copies else MAX_COLD_BYTES
+        bound = MAX_COPY_BYTES if plan.copies or plan.real else MAX_COLD_BYTES
         partition_bytes = min(max(message["max_bytes"] // len(parts), 1), bound)
         waits = {lane: 0 if hurry and lane not in examined_lanes else max_wait_ms for lane in parts}
         long = request.prepared is not None
@@ -360,11 +365,10 @@ def _parts(
     request: Request, message: Message, plan: FetchPlan, waits: Mapping[BrokerLane, int], partition_bytes: int
 ) -> dict[BrokerLane, bytes]:
     """Encoded request for each broker."""
-    parts = plan.parts
-    return {lane: request.rewritten(_part_of(message, parts[lane], waits[lane], partition_bytes)) for lane in parts}
+    return {lane: request.rewritten(_part_of(message, plan, lane, waits[lane], partition_bytes)) for lane in plan.parts}
 
 
-def _part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms: int, max_bytes: int) -> Message:
+def _part_of(message: Message, plan: FetchPlan, lane: BrokerLane, max_wait_ms: int, max_bytes: int) -> Message:
     """The part of a fetch for one broker, without a fetch session: changes since the last answer are of no use if that
     one was for other offsets."""
     return {
@@ -374,7 +378,9 @@ def _part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms:
         "session_epoch": -1,
         "max_wait_ms": max_wait_ms,
         "max_bytes": max_bytes,
-        "topics": [{"topic": topic, "partitions": entries} for topic, entries in topics.items()],
+        "topics": [
+            {"topic": plan.real.get(topic, topic), "partitions": entries} for topic, entries in plan.parts[lane].items()
+        ],
         "forgotten_topics_data": [],
     }
 
@@ -382,5 +388,8 @@ def _part_of(message: Message, topics: Mapping[str, list[Message]], max_wait_ms:
 def _merged(
     request: Request, plan: FetchPlan, answered: Frames, gaps: dict[Partition, Gap], view: View
 ) -> tuple[Message, set[str]]:
-    decoded = {lane: None if frame is None else request.decode_answer(frame) for lane, frame in answered.items()}
+    decoded = {
+        lane: None if frame is None else plan.in_local_names(request.decode_answer(frame))
+        for lane, frame in answered.items()
+    }
     return merge(plan, decoded, gaps, view)

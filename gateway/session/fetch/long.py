@@ -66,7 +66,7 @@ def look_at(
 
 def _patched(request: Request, scan: FetchScan, routes: Routes, gaps: Mapping[Partition, Gap], served: bool) -> bool:
     """True if the port's broker answers it alone, with offsets patched."""
-    if scan.entries is None or not served:
+    if scan.entries is None or not served or (routes.names is not None and routes.rename(scan.topics)):
         return False
     buf, at, version = request.buf, request.body_at, request.api_version
     return patch(buf, at, version, tuple(scan.topics), scan.entries, routes, gaps) is not None

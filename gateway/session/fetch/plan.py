@@ -79,6 +79,7 @@ class FetchPlan:
     :ivar refused: partitions whose errors the client should learn soon.
     :ivar leaderless: by cluster, topics with partitions that the client cannot look for and whose leader is unknown.
     :ivar undecided_cut: a partition is read at or above a cut that is only proposed: the state decides in a moment.
+    :ivar real: the remote topics that are read under local names.
     :ivar undecided: all requested records may be lost, and no operator has decided yet: retrying at once is of no use.
     """
 
@@ -101,10 +102,13 @@ class FetchPlan:
         self.gone: dict[Partition, BrokerLane] = {}
         self.refused: dict[Partition, Refusal] = {}
         self.leaderless: dict[str, set[str]] = {}
+        self.real: dict[str, str] = {}
         self.both = self.undecided_cut = self.undecided = False
         for topic in message["topics"]:
             name: str = topic["topic"]
             route = routes.topic(name.encode())
+            if route.real is not None:
+                self.real[name] = route.real
             for asked in topic["partitions"]:
                 key = (name, asked["partition"])
                 self.order.append(key)
@@ -206,6 +210,14 @@ class FetchPlan:
         else:
             self.local[key] = empty_partition(key[1], high_watermark=found.end)
         return True
+
+    def in_local_names(self, answer: Message) -> Message:
+        """A broker's answer, with the topics' names of the request."""
+        if not self.real:
+            return answer
+        local = {real: name for name, real in self.real.items()}
+        named = [{**topic, "topic": local.get(topic["topic"], topic["topic"])} for topic in answer["responses"]]
+        return {**answer, "responses": named}
 
     @property
     def reads_a_growing_log(self) -> bool:

@@ -72,6 +72,9 @@ def notice(session: ConnectionState, request: Request, scan: ProduceScan, local:
             session.in_flight.retry_backoff.forwarded((topic, partition))
 
 
+_BY_A_FENCE = (Refusal.FENCE, Refusal.ORDER)
+
+
 class Duplicate(NamedTuple):
     """An earlier writer epoch holds the batch: the answer that its broker would give."""
 
@@ -148,6 +151,11 @@ class ProduceJudgement:
             if outcome is not None:
                 self.local[key] = outcome
         self.session.context.count_refused(self.refusals)
+        # A batch behind one that the fence has refused is refused for its order, and costs its client as much.
+        standing = {routes.topic(key[0]).fence for key, why in self.local.items() if why in _BY_A_FENCE}
+        for operation in standing:
+            if operation is not None:
+                self.session.client.fenced(operation)
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """Notes a refused batch: its client knows once the request's answer has gone."""

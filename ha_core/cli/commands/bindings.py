@@ -9,7 +9,14 @@ from typer import Argument, BadParameter
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, Yes, code_of, command, option
 from ha_core.cli.exits import BAD_INPUT
 from ha_core.operations.access import bindings_file
-from ha_core.operations.access.bindings import apply_bindings, plan_bindings, with_client_ids, with_level, with_read
+from ha_core.operations.access.bindings import (
+    apply_bindings,
+    plan_bindings,
+    with_client_ids,
+    with_level,
+    with_local_names,
+    with_read,
+)
 from ha_core.operations.access.bindings_file import Declared
 from ha_core.operations.clusters import registered
 from ha_core.operations.proposal.usage import forget_usage
@@ -48,13 +55,23 @@ def set_bindings(
             "'{instance}-{number}'. Repeatable; replaces the forms that were set before."
         ),
     ] = None,
+    local_names: Annotated[
+        str | None,
+        option(
+            "Show the remote topics of flows from this source (its alias), in the user's cluster, under the names of "
+            "their sources. With CLUSTER, both in one revision."
+        ),
+    ] = None,
     reason: Reason = "set by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
-    given = [what for what in (cluster, read, client_ids, file) if what is not None]
+    given = [what for what in (local_names or cluster, read, client_ids, file) if what is not None]
     if len(given) != 1 or (file is None) != (who is not None):
-        raise BadParameter("give WHO and CLUSTER, or WHO and --read WHERE or --client-ids FORM, or --file FILE")
+        raise BadParameter(
+            "give WHO and CLUSTER, or WHO and --read WHERE, --client-ids FORM or [CLUSTER] --local-names ALIAS, or "
+            "--file FILE"
+        )
     if file is not None:
         return _change(session, bindings_file.read(file), reason, dry_run, yes)
     view = session.environment.store.load()
@@ -62,6 +79,8 @@ def set_bindings(
         declared = with_read(view, who or "", read)
     elif client_ids is not None:
         declared = with_client_ids(view, who or "", tuple(client_ids))
+    elif local_names is not None:
+        declared = with_local_names(view, who or "", local_names, cluster)
     else:
         declared = with_level(view, who or "", cluster or "")
     return _change(session, declared, reason, dry_run, yes)
@@ -77,15 +96,20 @@ def delete(
     client_ids: Annotated[
         bool, option("The user's client-id forms: each whole client id is an instance again.", "--client-ids")
     ] = False,
+    local_names: Annotated[
+        bool, option("The user's local names: remote topics have their own names again.", "--local-names")
+    ] = False,
     reason: Reason = "deleted by hand",
     dry_run: DryRun = False,
     yes: Yes = False,
 ) -> CommandResult:
     view = session.environment.store.load()
-    if read and client_ids:
-        raise BadParameter("give --read or --client-ids")
+    if read + client_ids + local_names > 1:
+        raise BadParameter("give one of --read, --client-ids and --local-names")
     if read:
         declared = with_read(view, who, None)
+    elif local_names:
+        declared = with_local_names(view, who, None)
     else:
         declared = with_client_ids(view, who, ()) if client_ids else with_level(view, who, None)
     return _change(session, declared, reason, dry_run, yes)

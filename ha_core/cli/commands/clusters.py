@@ -1,14 +1,10 @@
-"""`clusters`, `mask`, `unmask`, `gateways`: clusters that exist or are out of service, gateways that are expected."""
+"""`clusters`, `mask`, `unmask`: clusters that exist or are out of service."""
 
 from typing import Annotated
 
-from typer import Argument
-
 from ha_core.cli.command import Cluster, CommandResult, CommandRun, DryRun, Reason, code_of, command, option
-from ha_core.model.gateway import by_gateway
 from ha_core.operations.clusters import registered
 from ha_core.operations.clusters.masking import MaskOutcome, dependents_of, mask_cluster, unmask_cluster
-from ha_core.operations.engine.errors import unchanged
 from ha_core.present.moves import single_page
 from ha_core.present.state import clusters_page, depends_lines
 
@@ -83,14 +79,3 @@ def _changed(cluster: str, outcome: MaskOutcome) -> CommandResult:
     depends = depends_lines(cluster, outcome.depends) if outcome.depends.anything else ()
     document = {**report.to_json(), "changed": True, "depends": outcome.depends}
     return CommandResult(document, [text, *depends, *single_page(report)], code_of(report))
-
-
-@command("gateways forget", "Stop expecting a gateway that died and will not come back.")
-def forget(session: CommandRun, gateway: Annotated[str, Argument(metavar="GATEWAY")]) -> CommandResult:
-    store = session.environment.store
-    if gateway in by_gateway(store.gateways()):
-        raise unchanged(f"Gateway {gateway} is alive. Stop it by SIGTERM, which ends the expectation.")
-    if not store.forget_gateway(gateway):
-        expected = ", ".join(sorted(store.expected_gateways())) or "none"
-        raise unchanged(f"Gateway {gateway} is not expected (expected: {expected}).")
-    return CommandResult({"result": "succeeded", "gateway": gateway}, [f"Gateway {gateway} is not expected any more."])

@@ -1,4 +1,4 @@
-"""`flows declare|withdraw|declared`: flows that workers on any host run."""
+"""`flows declare|withdraw|declared`: store flows that workers on any host run."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,12 +10,14 @@ from ha_core.flows.errors import FlowError
 from ha_core.model.flow_declaration import MAX_DECLARED_CHARACTERS
 from ha_core.operations.flows.declaring import (
     DeclaredOutcome,
+    declaration_lock,
     declare,
     plan_declaration,
     require_declared,
     withdraw,
     workers_of,
 )
+from ha_core.operations.running import engine
 from ha_core.present.flows import declared_page, declaring_page
 from ha_core.present.moves import single_page
 
@@ -23,7 +25,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="Name of the declarati
 _YAML = {".yaml", ".yml", ".json"}
 
 
-@command("flows declare", "Store the flows of a file, for workers on any host (`mirror-maker --declared`).")
+@command("flows declare", "Store a file's flows for workers on any host (`mirror-maker --declared`).")
 def declare_flows(
     session: CommandRun,
     name: Name,
@@ -33,7 +35,7 @@ def declare_flows(
     reason: Reason,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
     unprobed: Annotated[
-        bool, option("Do not ask the clusters: their passwords are on other hosts, for example.", "--unprobed")
+        bool, option("Do not ask the clusters, for example because their passwords are on other hosts.", "--unprobed")
     ] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:
@@ -50,11 +52,14 @@ def declare_flows(
     session.out.page(declaring_page(plan))
     if dry_run:
         return CommandResult({"declaration": plan.to_json()})
+    engine.end_interrupted(session.environment, declaration_lock(name))
     return _changed(declare(session.environment, plan), {"declaration": plan.to_json()})
 
 
 @command("flows withdraw", "Delete a declaration: its workers stop its flows. Topics and copies stay.")
 def withdraw_flows(session: CommandRun, name: Name, reason: Reason, dry_run: DryRun = False) -> CommandResult:
+    if not dry_run:
+        engine.end_interrupted(session.environment, declaration_lock(name))
     outcome = withdraw(session.environment, name, reason, dry_run)
     if dry_run:
         return CommandResult({"declaration": {"name": name}, "words": outcome.words}, [outcome.words])

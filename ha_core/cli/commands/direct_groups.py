@@ -1,4 +1,4 @@
-"""`direct-groups`: the consumer groups that read past the gateways, and their places elsewhere."""
+"""`direct-groups`: name the consumer groups that read past the gateways, and carry their offsets to other groups."""
 
 from typing import Annotated
 
@@ -20,20 +20,20 @@ _Patterns = Annotated[list[str], Argument(metavar="GROUP…", help="Names of gro
 
 @command(
     "direct-groups list",
-    "Groups that read past the gateways, whose commits mirrors translate; exit code 6 if gateways know one of them.",
+    "List the groups that read past the gateways; exit code 6 if gateways know one of them.",
 )
 def show(session: CommandRun) -> CommandResult:
     now = direct_groups(session.environment)
     return CommandResult(now, direct_groups_page(now), ATTENTION if now.conflicts else SUCCESS)
 
 
-@command("direct-groups add", "Name groups that read past the gateways: mirrors translate their commits from now on.")
+@command("direct-groups add", "Name groups that read past the gateways: mirrors then translate their commits.")
 def add(session: CommandRun, groups: _Patterns, reason: Reason, dry_run: DryRun = False) -> CommandResult:
     return _result(add_direct_groups(session.environment, groups, reason, dry_run))
 
 
 @command(
-    "direct-groups remove", "Take names back: gateways serve these groups again, whose commits are client offsets."
+    "direct-groups remove", "Take names back: gateways serve these groups again, and their commits are client offsets."
 )
 def remove(session: CommandRun, groups: _Patterns, reason: Reason, dry_run: DryRun = False) -> CommandResult:
     return _result(remove_direct_groups(session.environment, groups, reason, dry_run))
@@ -41,15 +41,15 @@ def remove(session: CommandRun, groups: _Patterns, reason: Reason, dry_run: DryR
 
 @command(
     "direct-groups carry",
-    "Give a group the exact place of another one: for consumers that change between gateways and a cluster, or "
+    "Commit a group's exact offsets for another group: for consumers that change between gateways and a cluster, or "
     "between clusters.",
 )
 def carry(
     session: CommandRun,
     group: Annotated[str, Argument(metavar="GROUP")],
-    cluster: Annotated[str, option("Cluster that has its commits.", "--from")],
-    other: Annotated[str, option("Group that gets its place. Default: the same.", "--as")] = "",
-    target: Annotated[str, option("Cluster in which it gets it. Default: the same.", "--to")] = "",
+    cluster: Annotated[str, option("Cluster that has the group's commits.", "--from")],
+    other: Annotated[str, option("Group that gets the offsets. Default: the same group.", "--as")] = "",
+    target: Annotated[str, option("Cluster in which that group gets them. Default: the same cluster.", "--to")] = "",
     dry_run: DryRun = False,
 ) -> CommandResult:
     result = carry_group(session.environment, group, cluster, other, target, dry_run)

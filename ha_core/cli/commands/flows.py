@@ -1,4 +1,4 @@
-"""`flows`: flows of a MirrorMaker 2 configuration."""
+"""`flows check` and `flows status`: the flows of a MirrorMaker 2 configuration."""
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,12 +18,12 @@ _RECORDS = {Isolation.COMMITTED: "committed", Isolation.UNCOMMITTED: "all"}
 File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unchanged.")]
 
 
-@command("flows check", "Show the flows of a file, and its keys without effect. Starts nothing.")
+@command("flows check", "Show a file's flows, and its keys without effect. Starts nothing.")
 def check(
     session: CommandRun,
     file: File,
     like_3_9: Annotated[bool, option("Use Kafka 3.9's defaults where 4.3 has others.", "--like-3.9")] = False,
-    live: Annotated[bool, option("Ask the clusters, too.", "--live")] = False,
+    live: Annotated[bool, option("Also ask the clusters.", "--live")] = False,
 ) -> CommandResult:
     found = FlowsFile(file, like_3_9).read()
     clusters = FlowClusters(found.clusters, str(file))
@@ -78,7 +78,7 @@ def status(session: CommandRun) -> CommandResult:
 
 
 def _troubles(state: Mapping[str, Any]) -> Iterator[str]:
-    """The reasons why something of a flow is not done, the gravest first."""
+    """The reasons why parts of a flow do not work, the most serious first."""
     if state["trouble"]:
         yield str(state["trouble"])
     yield from (f"{name}: {trouble}" for name, trouble in state["duties"].items() if trouble)
@@ -87,4 +87,4 @@ def _troubles(state: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _each(seconds: int | None) -> str:
-    return "-" if seconds is None else f"each {seconds} s"
+    return "-" if seconds is None else f"every {seconds} s"

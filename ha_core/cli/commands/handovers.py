@@ -1,4 +1,4 @@
-"""`flows take` and `flows give-back`: flows go from MirrorMaker 2 to Switchyard, and back."""
+"""`flows take` and `flows give-back`: hand flows over from MirrorMaker 2 to Switchyard, and back."""
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -20,13 +20,15 @@ File = Annotated[Path, typer.Argument(metavar="FILE", help="mm2.properties, unch
 Flow = Annotated[str, typer.Argument(metavar="FLOW", help="SOURCE->TARGET, by the aliases of the file.")]
 
 
-@command("flows take", "Show where copies of a stopped MirrorMaker 2 go on. Changes nothing without --begin.")
+@command("flows take", "Show where a stopped MirrorMaker 2's copies go on. Changes nothing without --begin.")
 def take(
     session: CommandRun,
     file: File,
     flow: Flow,
-    at: Annotated[list[str] | None, option("TOPIC-PARTITION=OFFSET of the source, without a comparison.")] = None,
-    begin: Annotated[bool, option("Begin these copies there, as workers do by themselves.")] = False,
+    at: Annotated[
+        list[str] | None, option("Go on at TOPIC-PARTITION=OFFSET of the source, without a comparison.")
+    ] = None,
+    begin: Annotated[bool, option("Begin these copies, as workers do by themselves.")] = False,
 ) -> CommandResult:
     found = FlowsFile(file).read()
     judged = take_flow(_chosen(found, flow), _clusters(found, file), dict(_places(at or ())), begin)
@@ -42,11 +44,11 @@ def take(
         "refused": {f"{topic}-{number}": reason for (topic, number), reason in judged.refused.items()},
         "begun": begin,
     }
-    page = (Table(columns, rows),) if rows else ("No other copy waits for a place.",)
+    page = (Table(columns, rows),) if rows else ("No copy can be taken over from MirrorMaker 2.",)
     return CommandResult(document, (*page, *lines), ATTENTION if judged.refused else SUCCESS)
 
 
-@command("flows give-back", "End a flow's copiers, and tell MirrorMaker 2 where to go on.")
+@command("flows give-back", "Fence a flow's copiers, and write for MirrorMaker 2 where to go on.")
 def give_back(session: CommandRun, file: File, flow: Flow) -> CommandResult:
     found = FlowsFile(file).read()
     written = give_back_flow(_chosen(found, flow), _clusters(found, file))
@@ -60,7 +62,7 @@ def _chosen(found: Configuration, name: str) -> FlowConfig:
     for flow in found.flows:
         if flow.name == name:
             return flow
-    raise FlowError(f"{name} is none of the file's flows: {', '.join(flow.name for flow in found.flows)}")
+    raise FlowError(f"{name} is not one of the file's flows: {', '.join(flow.name for flow in found.flows)}")
 
 
 def _clusters(found: Configuration, file: Path) -> FlowClusters:
@@ -72,5 +74,5 @@ def _places(texts: Iterable[str]) -> Iterator[tuple[Partition, int]]:
         key, _, offset = text.rpartition("=")
         topic, _, partition = key.rpartition("-")
         if not (topic and partition.isdecimal() and offset.isdecimal()):
-            raise FlowError(f"--at {text} has not the form TOPIC-PARTITION=OFFSET, such as orders-0=4711")
+            raise FlowError(f"--at {text} does not have the form TOPIC-PARTITION=OFFSET, such as orders-0=4711")
         yield (topic, int(partition)), int(offset)

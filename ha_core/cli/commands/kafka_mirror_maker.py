@@ -1,4 +1,4 @@
-"""`kafka-mirror-maker`: runs one flow by the options of MirrorMaker 1's script."""
+"""`kafka-mirror-maker`: run one flow by the options of MirrorMaker 1's script."""
 
 import logging
 from contextlib import ExitStack
@@ -12,22 +12,25 @@ from ha_core.mirror_maker.mirror_maker_1_files import MirrorMaker1Files
 log = logging.getLogger(__name__)
 
 
-@command("kafka-mirror-maker", "Run one flow by the options of MirrorMaker 1, until it is stopped.")
+@command("kafka-mirror-maker", "Run one flow by the options of MirrorMaker 1 until the process is stopped.")
 def run(
     session: CommandRun,
-    consumer_config: Annotated[Path, option("Properties of the source's consumer.", "--consumer.config")],
-    producer_config: Annotated[Path, option("Properties of the target's producer.", "--producer.config")],
+    consumer_config: Annotated[Path, option("The consumer's properties, for the source.", "--consumer.config")],
+    producer_config: Annotated[Path, option("The producer's properties, for the target.", "--producer.config")],
     include: Annotated[
-        str, option("Java pattern of the topics; several with commas.", "--include", "--whitelist", metavar="PATTERN")
+        str,
+        option(
+            "Java pattern of the topics; several separated by commas.", "--include", "--whitelist", metavar="PATTERN"
+        ),
     ],
     num_streams: Annotated[str | None, option("Without effect.", "--num.streams", metavar="N")] = None,
     new_consumer: Annotated[bool, option("Without effect.", "--new.consumer")] = False,
     commit_interval: Annotated[str | None, option("Without effect.", "--offset.commit.interval.ms")] = None,
     abort: Annotated[str | None, option("Without effect: no record is skipped.", "--abort.on.send.failure")] = None,
     handler: Annotated[str | None, option("Refused: it may change records.", "--message.handler")] = None,
-    handler_args: Annotated[str | None, option("Refused, as message.handler.", "--message.handler.args")] = None,
-    listener: Annotated[str | None, option("Refused: a Java class.", "--consumer.rebalance.listener")] = None,
-    listener_args: Annotated[str | None, option("Refused, as its listener.", "--rebalance.listener.args")] = None,
+    handler_args: Annotated[str | None, option("Refused, like --message.handler.", "--message.handler.args")] = None,
+    listener: Annotated[str | None, option("Refused: it is a Java class.", "--consumer.rebalance.listener")] = None,
+    listener_args: Annotated[str | None, option("Refused, like its listener.", "--rebalance.listener.args")] = None,
     metrics_port: MetricsPort = None,
     metrics_host: MetricsHost = "127.0.0.1",
 ) -> CommandResult:

@@ -1,4 +1,4 @@
-"""`mirror-client`: questions of Kafka's MirrorClient and RemoteClusterUtils, and MirrorMaker 2's internal topics."""
+"""`mirror-client`: the queries of Kafka's MirrorClient and RemoteClusterUtils, and MirrorMaker 2's internal topics."""
 
 from __future__ import annotations
 
@@ -33,22 +33,24 @@ Alias = Annotated[str, typer.Argument(metavar="ALIAS", help="Alias of the other 
 
 @dataclass(frozen=True)
 class ClientOptions(OptionGroup):
-    """The cluster that is asked, and the names of its remote topics."""
+    """The cluster to query, and how its remote topics are named."""
 
     bootstrap: Annotated[
-        str | None, option("Brokers of the cluster that is asked, host:port[,host:port…]. Default: the file's.")
+        str | None, option("Brokers of the cluster to query, host:port[,host:port…]. Default: the file's.")
     ] = None
     command_config: Annotated[
-        Path | None, option("Properties of a Java client for it, as Kafka's own tools take them.")
+        Path | None, option("A Java client's properties for this cluster, as for Kafka's own tools.")
     ] = None
-    config: Annotated[Path | None, option("librdkafka's properties for it, such as security.protocol.")] = None
+    config: Annotated[Path | None, option("librdkafka's properties for this cluster, such as security.protocol.")] = (
+        None
+    )
     policy: Annotated[PolicyName, option("The flows' replication policy.")] = PolicyName.DEFAULT
     separator: Annotated[str, option("replication.policy.separator.")] = "."
     plain_internal: Annotated[
-        bool, option("Internal topics keep the dot: internal.topic.separator.enabled is false.")
+        bool, option("Internal topics use the dot: internal.topic.separator.enabled is false.")
     ] = False
-    like_3_9: Annotated[bool, option("Judge internal topics as Kafka 3.9 does.", "--like-3.9")] = False
-    source_alias: Annotated[str | None, option("Source of remote topics, for policies that keep names.")] = None
+    like_3_9: Annotated[bool, option("Recognise internal topics as Kafka 3.9 does.", "--like-3.9")] = False
+    source_alias: Annotated[str | None, option("Source of all remote topics, for the identity policy.")] = None
     timeout_s: Annotated[float, option("Seconds until the command gives up.")] = 30.0
 
     def client(self, session: CommandRun) -> MirrorClient:
@@ -72,50 +74,50 @@ class ClientOptions(OptionGroup):
         properties = {key: found.value for key, found in read(self.config).items()} if self.config else {}
         properties |= {"bootstrap.servers": self.bootstrap} if self.bootstrap else {}
         if not properties.get("bootstrap.servers"):
-            raise typer.BadParameter("no brokers are named: give --bootstrap, or bootstrap.servers in the file")
+            raise typer.BadParameter("no brokers are given: give --bootstrap, or bootstrap.servers in the file")
         return properties
 
 
-@command("mirror-client hops", "Fewest hops from a cluster to this one; -1: its heartbeats do not come here.")
+@command("mirror-client hops", "Show the smallest number of hops from a cluster to this one; -1: no heartbeats arrive.")
 def hops(session: CommandRun, alias: Alias, client: ClientOptions) -> CommandResult:
     with closing(client.client(session)) as asked:
         found = asked.replication_hops(alias)
     return CommandResult({"alias": alias, "hops": found}, (str(found),))
 
 
-@command("mirror-client upstream-clusters", "Clusters whose heartbeats come here, over any number of hops.")
+@command("mirror-client upstream-clusters", "List the clusters whose heartbeats arrive here, over any number of hops.")
 def upstream_clusters(session: CommandRun, client: ClientOptions) -> CommandResult:
     with closing(client.client(session)) as asked:
         return _names(asked.upstream_clusters())
 
 
-@command("mirror-client heartbeat-topics", "Topics of heartbeats in this cluster.")
+@command("mirror-client heartbeat-topics", "List the heartbeats topics in this cluster.")
 def heartbeat_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
     with closing(client.client(session)) as asked:
         return _names(asked.heartbeat_topics())
 
 
-@command("mirror-client checkpoint-topics", "Topics of checkpoints in this cluster.")
+@command("mirror-client checkpoint-topics", "List the checkpoints topics in this cluster.")
 def checkpoint_topics(session: CommandRun, client: ClientOptions) -> CommandResult:
     with closing(client.client(session)) as asked:
         return _names(asked.checkpoint_topics())
 
 
-@command("mirror-client remote-topics", "Copies in this cluster, of all clusters or one.")
+@command("mirror-client remote-topics", "List the remote topics in this cluster, from all clusters or one.")
 def remote_topics(
     session: CommandRun,
     client: ClientOptions,
-    source: Annotated[str | None, option("Only copies that came from this cluster by their last hop.")] = None,
+    source: Annotated[str | None, option("Only topics that the last hop copied from this cluster.")] = None,
 ) -> CommandResult:
     with closing(client.client(session)) as asked:
         return _names(asked.remote_topics(source))
 
 
-@command("mirror-client translate", "Translate offsets of a partition exactly, by the notes of a flow's copier.")
+@command("mirror-client translate", "Translate a partition's offsets exactly, by the notes of a flow's copier.")
 def translate(
     session: CommandRun,
     flow: Annotated[str, typer.Argument(metavar="FLOW", help="SOURCE->TARGET, by the aliases of the flows' file.")],
-    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Of the remote topic: TOPIC-NUMBER.")],
+    partition: Annotated[str, typer.Argument(metavar="PARTITION", help="Partition of the remote topic: TOPIC-NUMBER.")],
     offsets: Annotated[list[int], typer.Argument(metavar="OFFSET…", help="Next offsets to read in the source.")],
     client: ClientOptions,
 ) -> CommandResult:
@@ -123,11 +125,11 @@ def translate(
 
     topic, dash, number = partition.rpartition("-")
     if not dash or not number.isdecimal():
-        raise typer.BadParameter(f"{partition!r} is no partition; write it as in primary.orders-0")
+        raise typer.BadParameter(f"{partition!r} is not a partition; write it as in primary.orders-0")
     found = exact_maps(client.settings(session), flow, [(topic, int(number))], client.timeout_s)
     exact = found.get((topic, int(number)))
     if exact is None:
-        raise MirrorClientError(f"no copier of {flow} has notes of {partition}: no worker of Switchyard has copied it")
+        raise MirrorClientError(f"no copier of {flow} has notes of {partition}: no Switchyard worker has copied it")
     translations = {offset: exact.translate(offset) for offset in offsets}
     rows = [
         (str(offset), str(one.offset), one.precision) if isinstance(one, Translated) else (str(offset), "-", one.reason)
@@ -137,7 +139,9 @@ def translate(
     return CommandResult(document, (Table(("offset", "offset here", "precision"), rows),))
 
 
-@command("mirror-client offsets", "Offsets here at which groups of another cluster go on, by their checkpoints.")
+@command(
+    "mirror-client offsets", "Show the offsets here at which another cluster's groups resume, by their checkpoints."
+)
 def offsets(
     session: CommandRun,
     alias: Alias,
@@ -147,8 +151,12 @@ def offsets(
 ) -> CommandResult:
     if groups and pattern:
         raise typer.BadParameter("give groups or --pattern, not both")
+    try:
+        wanted = re.compile(pattern or ".*")
+    except (re.error, OverflowError, RecursionError) as error:
+        raise typer.BadParameter(f"--pattern is no regular expression: {error}") from None
     with closing(client.client(session)) as asked:
-        found = asked.remote_consumer_offsets(groups or re.compile(pattern or ".*"), alias)
+        found = asked.remote_consumer_offsets(groups or wanted, alias)
     document = [
         {"group": group, "topic": topic, "partition": partition, **committed._asdict()}
         for group, its in sorted(found.items())

@@ -1,4 +1,4 @@
-"""`mirror-maker`: runs the flows of a MirrorMaker 2 configuration."""
+"""`mirror-maker`: run the flows of a MirrorMaker 2 configuration."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
 from ha_core.metrics.http import HttpServer
-from ha_core.mirror_maker.checks import check_live, flows_of_workers, require
+from ha_core.mirror_maker.checks import check_live, chosen_flows, flows_of_workers, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.declared_flows import DeclaredFlows, declared_in
 from ha_core.mirror_maker.flows_file import FlowsFile
@@ -33,13 +33,13 @@ log = logging.getLogger(__name__)
 
 Targets = Annotated[
     list[str] | None,
-    option("Only flows into these clusters: those that are near this process.", "--clusters"),
+    option("Run only flows into these clusters, which should be near this process.", "--clusters"),
 ]
 MetricsPort = Annotated[int | None, option("Port for Prometheus. Default: none.")]
-MetricsHost = Annotated[str, option("Address on which that port listens.")]
+MetricsHost = Annotated[str, option("Address on which the metrics port listens.")]
 
 
-@command("mirror-maker", "Run the flows of a MirrorMaker 2 configuration until it is stopped.")
+@command("mirror-maker", "Run the flows of a MirrorMaker 2 configuration until the process is stopped.")
 def run(
     session: CommandRun,
     words: Annotated[
@@ -47,7 +47,8 @@ def run(
         typer.Argument(metavar="FILE", help="mm2.properties, unchanged; then further values of --clusters."),
     ] = None,
     declared: Annotated[
-        str | None, option("In place of a file: a declaration, which is followed. Needs --zookeeper.", metavar="NAME")
+        str | None,
+        option("Follow this declaration instead of a file. Needs --zookeeper.", metavar="NAME"),
     ] = None,
     clusters: Targets = None,
     metrics_port: MetricsPort = None,
@@ -56,7 +57,8 @@ def run(
     guard_remote_topics: Annotated[
         bool,
         option(
-            "Deny everybody at the targets' brokers to write to remote topics. Needs super users.",
+            "Make the targets' brokers deny all users except super users to write to remote topics. The flows' "
+            "accounts must be super users.",
             "--guard-remote-topics",
         ),
     ] = False,
@@ -65,19 +67,19 @@ def run(
     more = list(words or ())
     file = more.pop(0) if more and declared is None else None
     if (file is None) == (declared is None):
-        raise FlowError("Give one of FILE and --declared")
+        raise FlowError("Give either FILE or --declared")
     if declared is not None and like_3_9:
-        raise FlowError("--like-3.9 belongs to the declaration: give it to `switchyard flows declare`")
+        raise FlowError("--like-3.9 is part of the declaration: give it to `switchyard flows declare`")
     if more and not clusters:
-        raise FlowError(f"{more[0]} is one word too many: give one FILE")
-    # As connect-mirror-maker.sh takes it: several values after one flag.
+        raise FlowError(f"{more[0]} is one argument too many: give one FILE")
+    # connect-mirror-maker.sh accepts several values after one flag.
     targets = [alias for part in (*(clusters or ()), *more) for alias in part.replace(",", " ").split()]
     name = declared_in(declared) if declared is not None else str(file)
     with ExitStack() as opened:
         session.found_state()
         connects = session.connects
         if connects is None and declared is not None:
-            raise FlowError("--declared needs --zookeeper, which has the declaration")
+            raise FlowError("--declared needs --zookeeper, where the declaration is stored")
         store = connects() if connects is not None else None
         if store is not None:
             opened.callback(store.close)
@@ -99,20 +101,18 @@ def run_worker(
     metrics_host: str,
     guards: bool = False,
 ) -> None:
-    """Runs flows until SIGTERM or SIGINT.
+    """Run flows until SIGTERM or SIGINT.
 
-    :param opened: closed by the caller afterwards.
-    :param name: of the configuration, for errors and for `flows status`.
+    :param opened: the caller closes it afterwards.
+    :param read: reads the current configuration.
+    :param name: name of the configuration, for errors and for `flows status`.
     :param store: None: this worker is the only one.
-    :param targets: only flows into these clusters; empty: all.
-    :param guards: whether brokers are to deny everybody to write to remote topics.
+    :param targets: run only flows into these clusters; empty: all.
+    :param guards: whether brokers deny other writers of remote topics.
     :raises FlowError: the configuration cannot be used.
     """
     found = read()
-    if unknown := [alias for alias in targets if alias not in {cluster.alias for cluster in found.clusters}]:
-        known = ", ".join(cluster.alias for cluster in found.clusters)
-        raise FlowError(f"--clusters {unknown[0]} is none of the clusters of {name}: {known}")
-    chosen = [flow for flow in found.flows if not targets or flow.target in targets]
+    chosen = chosen_flows(found, targets)
     ours = set[str]() if store is None else flows_of_workers(store.flow_workers())
     checked = check_live(found, FlowClusters(found.clusters, name), chosen, ours, shared=store is not None)
     for remark in require(checked, name):
@@ -128,7 +128,7 @@ def run_worker(
         try:
             server.start()
         except OSError as error:
-            raise FlowError(f"No metrics can be shown: {error}") from None
+            raise FlowError(f"Metrics cannot be served: {error}") from None
         opened.callback(server.stop)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: worker.stop())
@@ -136,7 +136,7 @@ def run_worker(
 
 
 def log_to_stderr() -> None:
-    """Log lines of a worker, with their times."""
+    """Log to standard error, with the time of each line."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(ShownFormatter("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)

@@ -44,7 +44,7 @@ from ha_core.operations.mirror.patterns import (
 )
 from ha_core.operations.mirror.throttling import UNLIMITED, limit_of, throttle
 from ha_core.operations.mirror.unlinking import judged, unlink
-from ha_core.operations.overview.health import left_behind
+from ha_core.operations.overview.topic_health import left_behind
 from ha_core.plan.facts.verdict import listed
 from ha_core.present.mirror_patterns import pattern_proposal_page, removed_words
 from ha_core.present.mirror_picture import document, svg

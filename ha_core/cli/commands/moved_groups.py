@@ -1,4 +1,4 @@
-"""`flows move-group`: a group goes on in the other cluster of a flow."""
+"""`flows move-group`: move a group to the other cluster of a flow."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,7 +6,8 @@ from typing import Annotated
 import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, DryRun, Reason, code_of, command, option
-from ha_core.operations.flows.moving_group import configured, move_group, plan_group_move, way_of
+from ha_core.operations.flows.moving_group import configured, group_lock, move_group, plan_group_move, way_of
+from ha_core.operations.running import engine
 from ha_core.present.flows import group_move_page
 from ha_core.present.moves import single_page
 
@@ -17,7 +18,7 @@ def move(
     group: Annotated[str, typer.Argument(metavar="GROUP")],
     flow: Annotated[
         str,
-        typer.Argument(metavar="FLOW", help="SOURCE->TARGET: from where it moves, and to where; also the way back."),
+        typer.Argument(metavar="FLOW", help="SOURCE->TARGET of the move; TARGET->SOURCE moves a group back."),
     ],
     reason: Reason,
     file: Annotated[Path | None, option("The flow's mm2.properties.", metavar="FILE")] = None,
@@ -26,7 +27,7 @@ def move(
     ] = None,
     wait_s: Annotated[float, option("Seconds to wait until the group has no members.", "--wait-s")] = 0.0,
     repeat: Annotated[
-        bool, option("Accept lower offsets where exact ones are not known: records come twice.", "--repeat")
+        bool, option("Accept lower offsets where exact ones are unknown: the group rereads records.", "--repeat")
     ] = False,
     dry_run: DryRun = False,
 ) -> CommandResult:
@@ -38,5 +39,6 @@ def move(
     plan.require(repeat)
     if dry_run:
         return CommandResult({"move": plan.to_json()})
+    engine.end_interrupted(session.environment, group_lock(group))
     done, report = move_group(session.environment, found, way, group, reason, repeat)
     return CommandResult({"move": done.to_json(), **report.to_json()}, single_page(report), code_of(report))

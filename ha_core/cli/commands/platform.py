@@ -10,7 +10,9 @@ from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.platform import Database, PageOptions, VersionedWrite, listed, named, opened
 from ha_core.datacache.poller import ChangeNotifier
 from ha_core.operations.access.caches import ask_reload
+from ha_core.operations.access.enforcing import RestEnforcement
 from ha_core.operations.access.publishing import PublishingClusters, PublishingQuotas
+from ha_core.operations.engine.errors import unchanged
 from ha_core.present.registry import history_page
 
 _Kind = Annotated[str, Argument(metavar="KIND", help="users, rules, quotas, topics, instances, clusters or settings")]
@@ -61,7 +63,20 @@ def serve(
         for loop in (announcer, publishing, clusters):
             loop.start()
             session.callback(loop.close)
-    server.serve(registry, callers, host, port, certificate, key, publishes_quotas=session.connects is not None)
+    enforcement = None
+    if session.opens is not None:
+        enforcement = RestEnforcement(session.opens, registry.read.has_change_at, registry.database.name)
+        session.callback(enforcement.close)
+    server.serve(
+        registry,
+        callers,
+        host,
+        port,
+        certificate,
+        key,
+        publishes_quotas=session.connects is not None,
+        enforcement=enforcement,
+    )
     return CommandResult({"result": "ended"}, ["The service has ended."])
 
 
@@ -75,6 +90,17 @@ def reload(
     if not gateways:
         return CommandResult({"asked": []}, [f"No gateway follows {kind} of the platform."])
     return CommandResult({"asked": gateways}, [f"Asked to reload all {kind}: {', '.join(gateways)}."])
+
+
+@command("platform forget", "Stop naming a change that no gateway follows in `status --check`.")
+def forget(
+    session: CommandRun, kind: Annotated[str, Argument(metavar="KIND", help="users, rules, settings or quotas")]
+) -> CommandResult:
+    store = session.environment.store
+    if not store.forget_platform_change(kind):
+        noted = ", ".join(change.kind for change in store.platform_changes()) or "none"
+        raise unchanged(f"No change of {kind} is noted (noted: {noted}).")
+    return CommandResult({"result": "succeeded", "kind": kind}, [f"The change of {kind} is not named any more."])
 
 
 @command("platform list", "List the entries of a kind.")

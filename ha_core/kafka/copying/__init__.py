@@ -10,3 +10,4 @@ from ha_core.kafka.copying.states import CopyCoverage as CopyCoverage
 from ha_core.kafka.copying.states import CopyStatus as CopyStatus
 from ha_core.kafka.copying.states import CopyTotals as CopyTotals
 from ha_core.kafka.copying.states import Reached as Reached
+from ha_core.kafka.copying.states import StoppedCopy as StoppedCopy

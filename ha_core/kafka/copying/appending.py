@@ -77,6 +77,8 @@ class Appending:
         self._standstill = standstill
         self._lanes = set[CopyLane]()
         self._active: dict[CopyLane, None] = {}
+        self._unrecorded: dict[CopyLane, None] = {}
+        """Partitions of which more is appended than the last written progress covers."""
         self._look_at = 0.0
 
     def add(self, lane: CopyLane) -> None:
@@ -87,6 +89,7 @@ class Appending:
     def drop(self, lane: CopyLane) -> None:
         self._lanes.discard(lane)
         self._active.pop(lane, None)
+        self._unrecorded.pop(lane, None)
 
     def lost(self, line: Line, reason: str) -> None:
         """A connection to the target was lost: the result of its requests is unknown."""
@@ -111,9 +114,11 @@ class Appending:
     def step(self, now: float) -> None:
         if now >= self._look_at:
             self._look_at = now + _IDLE_PROGRESS_S / 5
-            for lane in self._lanes:
-                if lane.partition.idle and now - lane.recorded >= _IDLE_PROGRESS_S:
-                    self._write_progress(lane, lane.partition.unrecorded)
+            for lane in list(self._unrecorded):
+                if not lane.partition.unrecorded:
+                    del self._unrecorded[lane]
+                elif lane.partition.idle and now - lane.recorded >= _IDLE_PROGRESS_S:
+                    self._write_progress(lane, True)
         for lane in list(self._active):
             line = Line(ConnectionUse.TARGET, lane.log_node)
             while lane in self._lanes and lane.to_note and self._connections.ready(line, now):
@@ -205,7 +210,7 @@ class Appending:
             lane.bytes.add(before - lane.partition.bytes, now)
             self._work.copied_bytes += before - lane.partition.bytes
             self._work.copied_records += lane.partition.target - records
-            self._active[lane] = None
+            self._active[lane] = self._unrecorded[lane] = None
             self._write_progress(lane, lane.partition.due)
 
     def _produce(self, line: Line, entries: list[Entry], then: Callable[[Answer], None], now: float) -> bool:

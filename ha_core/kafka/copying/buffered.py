@@ -18,15 +18,16 @@ class BufferedBytes(NamedTuple):
     in_all: int
 
 
-def held_for(lanes: Iterable[CopyLane]) -> BufferedBytes:
-    by_target: dict[int, int] = {}
+def held_for(lanes: Iterable[CopyLane], targets: Iterable[int]) -> BufferedBytes:
+    """
+    :param lanes: at least those that hold something.
+    :param targets: all brokers of the target with partitions here.
+    """
+    by_target = dict.fromkeys(targets, 0)
     in_all = 0
     sizes: dict[int, int] = {}
     counted = set[tuple[int, int]]()
     for lane in lanes:
-        by_target.setdefault(lane.target_node, 0)
-        if not lane.partition.held:
-            continue  # most of thousands of partitions hold nothing
         made = lane.partition.made
         by_target[lane.target_node] += made
         in_all += made

@@ -1,21 +1,25 @@
 """The source side: finds leaders, fetches records, and diagnoses faults of the source.
 
 A partition that has more to copy is fetched over its leader's busy connection, which answers at once; the others share
-a request that waits for records. The most recently served partition comes last in the next request, because a broker
-returns a batch larger than the requested size only for the first partition.
+a session (`sessions`), whose requests wait for records. The most recently served partition comes last in the next
+request, because a broker returns a batch larger than the requested size only for the first partition.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from functools import partial
+from itertools import islice
 from typing import Any
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
-from ha_core.kafka.copying.buffered import Places, held_for
+from ha_core.kafka.copying.buffered import Places
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.diagnosis import LooksAgain, PassesOvertaken, RefusedOffset, Stops, diagnose
+from ha_core.kafka.copying.sessions import SESSIONLESS, SessionRequest, SourceSession, asked_part
+from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import CopyLane, SourceEnds, pause_s
+from ha_core.kafka.copying.states import CopyLane, pause_s
+from ha_core.kafka.copying.watching import WATCH_EVERY_S, SourceWatch
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.offsets import Leadership
@@ -46,9 +50,9 @@ _ANSWER_S = 15.0
 _LOCATE_S = 5.0
 """The broker that is asked for leaders may be the one that hangs; the next request goes to another."""
 _LOOK_EVERY_S = 0.005
-"""Pause between checks for free buffer space while the source sends nothing: with thousands of partitions each check
-is expensive."""
-_TIMES_EVERY_S = 2.0
+"""Pause between checks for free buffer space while the source sends nothing."""
+_MOST_BUSY = 500
+"""Partitions of one request for those that have more: an answer has room for a few, and each of the others costs."""
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
@@ -58,7 +62,6 @@ _MOST_BYTES = 8 << 20
 """Maximum per partition."""
 _HEAD_BYTES = 128
 """Bytes of an answer per partition besides the records."""
-_NO_ID = bytes(16)
 _MOVED = {
     ErrorCode.NOT_LEADER_OR_FOLLOWER,
     ErrorCode.FENCED_LEADER_EPOCH,
@@ -100,74 +103,112 @@ class Fetching:
         self._throttle, self._stop, self._refuse, self._note, self._clock = throttle, stop, refuse, note, clock
         self._isolation, self._passes_overtaken = isolation, passes_overtaken
         self._standstill = standstill
-        self._lanes: dict[CopyLane, None] = {}
-        """In order of service, the most recently served partition at the end."""
+        self._lanes = SourceLanes()
         self._outstanding: dict[Line, int] = {}
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
-        self._locating = self._asking_ends = False
+        self._watch = SourceWatch(source, beside, self._lanes, isolation)
+        self._locating = False
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: CopyLane) -> bool:
         return lane in self._lanes
 
     def add(self, lane: CopyLane) -> None:
-        self._lanes[lane] = None
+        self._lanes.add(lane)
         self._look_again_at = 0.0
 
     def drop(self, lane: CopyLane) -> None:
-        self._lanes.pop(lane, None)
+        self._lanes.drop(lane)
+
+    def file(self, lane: CopyLane) -> None:
+        """Call it after the leader, the lag or the next offset of a partition changed elsewhere."""
+        self._lanes.file(lane)
 
     def lost(self, line: Line, reason: str) -> None:
         """A connection to the source was lost: leaders may have moved."""
         self._outstanding.pop(line, None)
-        for lane in self._lanes:
-            if lane.leader is not None and lane.leader.node == line.node:
-                self._look(lane, reason)
+        if line.channel is ConnectionUse.IDLE and (session := self._lanes.sessions.get(line.node)) is not None:
+            session.restart()
+        for lane in [lane for lane in self._lanes if lane.leader is not None and lane.leader.node == line.node]:
+            self._look(lane, reason)
 
     def step(self, now: float) -> None:
         if now < self._look_again_at:
             return
         self._look_again_at = now + _LOOK_EVERY_S
-        if not self._locating and any(lane.leader is None and lane.look_at <= now for lane in self._lanes):
+        if self._lanes.seeking and not self._locating:
             self._locate(now)
-        wanted: dict[Line, list[CopyLane]] = {}
-        held = held_for(self._lanes)
+        held = self._lanes.held()
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its own share only.
         share = self._buffer_bytes // max(len(held.by_target), 1)
-        for lane in self._lanes:
-            if lane.leader is None or held.by_target[lane.target_node] >= share:
-                continue
-            line = Line(ConnectionUse.BUSY if lane.lags else ConnectionUse.IDLE, lane.leader.node)
-            if line in self._outstanding or lane.partition.held >= room or not lane.partition.has_slots:
-                continue
-            if not self._throttle.wait_s(lane.copy.id.mirror, now):
-                wanted.setdefault(line, []).append(lane)
+        full = {node for node, size in held.by_target.items() if size >= share}
+        self._lanes.pause_holding(room)
+        busy, idle = self._busy(room, full, now), self._idle(room, full, now)
         free = self._buffer_bytes - held.in_all - sum(self._outstanding.values())
         # Many small answers would cost more, so one request names all partitions that have more.
         worth = max(min(_FETCH_BYTES, self._buffer_bytes // 4), _PARTITION_BYTES)
         # Waiting requests leave most of the buffer free, however many brokers the source has.
-        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(len(wanted) + len(self._outstanding), 1)))
-        for line, lanes in wanted.items():
-            # Some lanes may have lost their leader with the other connection to it.
-            there = [lane for lane in lanes if lane.leader is not None]
-            least, max_bytes = (worth, _FETCH_BYTES) if line.channel is ConnectionUse.BUSY else (waits, waits)
-            if there and free >= least and self._connections.ready(line, now):
-                max_bytes = min(max_bytes, free)
+        several = len(busy) + len(idle) + len(self._outstanding)
+        waits = min(_PARTITION_BYTES, self._buffer_bytes // (4 * max(several, 1)))
+        for line, found in busy.items():
+            lanes = _led_by(found, line)
+            if lanes and free >= worth and self._connections.ready(line, now):
+                max_bytes = min(_FETCH_BYTES, free)
                 free -= max_bytes
-                self._fetch(line, there, max(min(max_bytes // len(there), room // 2), _PARTITION_BYTES), max_bytes, now)
+                self._fetch(line, lanes, max(min(max_bytes // len(lanes), room // 2), _PARTITION_BYTES), max_bytes, now)
+        for line, waiting in idle.items():
+            there = waiting.wanted if isinstance(waiting, SourceSession) else _led_by(waiting, line)
+            if there and free >= waits and self._connections.ready(line, now):
+                free -= waits
+                if isinstance(waiting, SourceSession):
+                    self._fetch_by_session(line, waiting, waits, now)
+                else:
+                    self._fetch(line, list(there), _PARTITION_BYTES, waits, now)
         may_come = worth + sum(self._outstanding.values())
         self._places.judge(len(held.by_target), share, may_come, self._buffer_bytes)
         if now >= self._times_at:
-            self._times_at = now + _TIMES_EVERY_S
-            self._ask_times()
-            self._ask_ends(now)
+            self._times_at = now + WATCH_EVERY_S
+            self._watch.ask(now)
+
+    def _busy(self, room: int, full: Set[int], now: float) -> dict[Line, list[CopyLane]]:
+        """Partitions to fetch that have more, by connection."""
+        found: dict[Line, list[CopyLane]] = {}
+        for node, lanes in self._lanes.busy.items():
+            line = Line(ConnectionUse.BUSY, node)
+            if line not in self._outstanding:
+                fetchable = (lane for lane in lanes if self._may_fetch(lane, room, full, now))
+                if some := list(islice(fetchable, _MOST_BUSY)):
+                    found[line] = some
+        return found
+
+    def _idle(self, room: int, full: Set[int], now: float) -> dict[Line, SourceSession | list[CopyLane]]:
+        """Partitions to fetch that have nothing new, by connection. A session cannot leave some out for a moment, as a
+        limit or a broker of the target that takes nothing demands."""
+        found: dict[Line, SourceSession | list[CopyLane]] = {}
+        for node, session in self._lanes.sessions.items():
+            line = Line(ConnectionUse.IDLE, node)
+            if line in self._outstanding or not session.wanted:
+                continue
+            if self._throttle.unlimited and not full:
+                found[line] = session
+                continue
+            session.restart()
+            if some := [lane for lane in session.wanted if self._may_fetch(lane, room, full, now)]:
+                found[line] = some
+        return found
+
+    def _may_fetch(self, lane: CopyLane, room: int, full: Set[int], now: float) -> bool:
+        partition = lane.partition
+        if lane.target_node in full or partition.held >= room or not partition.has_slots:
+            return False
+        return not self._throttle.wait_s(lane.copy.id.mirror, now)
 
     @property
     def held(self) -> int:
         """Bytes of all buffers with fetched records that are not appended yet."""
-        return held_for(self._lanes).in_all
+        return self._lanes.held().in_all
 
     def limit(self, buffer_bytes: int) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
@@ -180,10 +221,14 @@ class Fetching:
         lane.missed += 1
         if lane.missed > 1:
             lane.trouble = why
+        if lane in self:
+            self._lanes.file(lane)
 
     def _locate(self, now: float) -> None:
+        lanes = {lane.source_key: lane for lane in self._lanes.seeking if lane.look_at <= now}
+        if not lanes:
+            return
         self._locating = True
-        lanes = {lane.source_key: lane for lane in self._lanes if lane.leader is None and lane.look_at <= now}
         self._beside.start(partial(self._source.leaderships, lanes.keys(), _LOCATE_S), partial(self._located, lanes))
 
     def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
@@ -211,6 +256,7 @@ class Fetching:
             )
         else:
             lane.leader = leader
+            self._lanes.file(lane)
 
     def _missing(self, lane: CopyLane) -> None:
         now = self._clock()
@@ -226,70 +272,100 @@ class Fetching:
     # Records
 
     def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, max_bytes: int, now: float) -> None:
-        topics: dict[str, dict[str, Any]] = {}
-        for lane in lanes:
-            name, partition = lane.source_key
-            assert lane.leader is not None
-            topic_id = bytes.fromhex(lane.leader.topic_id) or _NO_ID
-            topic = topics.setdefault(name, {"topic": name, "topic_id": topic_id, "partitions": []})
-            topic["partitions"].append(
-                {
-                    "partition": partition,
-                    "current_leader_epoch": lane.leader.epoch,
-                    "fetch_offset": lane.partition.next_offset,
-                    "last_fetched_epoch": lane.partition.next_epoch,
-                    "partition_max_bytes": min(
-                        partition_bytes, self._throttle.at_once(lane.copy.id.mirror, len(lanes))
-                    ),
-                }
-            )
+        """Fetches these without a session."""
+        parts = [
+            asked_part(lane, min(partition_bytes, self._throttle.at_once(lane.copy.id.mirror, len(lanes))))
+            for lane in lanes
+        ]
+        asked = SessionRequest(SESSIONLESS, parts, [], not all(part.topic_id for part in parts))
+        requested = {part.key: (lane, part.offset) for part, lane in zip(parts, lanes, strict=True)}
+        topics = {part.topic_id: part.topic for part in parts}
+        self._send(line, asked, max_bytes, now, partial(self._fetched, line, requested, topics, now))
+
+    def _fetch_by_session(self, line: Line, session: SourceSession, max_bytes: int, now: float) -> None:
+        asked = session.request(_PARTITION_BYTES, now)
+        self._send(line, asked, max_bytes, now, partial(self._fetched_by_session, line, session, now))
+
+    def _send(
+        self, line: Line, asked: SessionRequest, max_bytes: int, now: float, then: Callable[[Answer], None]
+    ) -> None:
+        waits = line.channel is ConnectionUse.IDLE and not asked.more
         message = {
-            "max_wait_ms": _IDLE_WAIT_MS if line.channel is ConnectionUse.IDLE else _BUSY_WAIT_MS,
+            "max_wait_ms": _IDLE_WAIT_MS if waits else _BUSY_WAIT_MS,
             "min_bytes": 1,
-            "max_bytes": max(fitting(max_bytes) - _HEAD_BYTES * len(lanes), max_bytes // 2),
+            "max_bytes": max(fitting(max_bytes) - _HEAD_BYTES * len(asked.parts), max_bytes // 2),
             "isolation_level": self._isolation,
-            "topics": list(topics.values()),
+            "session_id": asked.session[0],
+            "session_epoch": asked.session[1],
+            "topics": asked.topics,
+            "forgotten_topics_data": asked.forgotten_topics,
         }
-        requested = {lane.source_key: (lane, lane.partition.next_offset) for lane in lanes}
-        ids = {topic["topic_id"]: name for name, topic in topics.items()}
-        without_id = _NO_ID in ids
         self._outstanding[line] = max_bytes
-        self._connections.send(
-            line,
-            ApiKey.FETCH,
-            message,
-            _FETCH - 1 if without_id else _FETCH,
-            partial(self._fetched, line, requested, ids, now),
-            now + _ANSWER_S,
-        )
+        version = _FETCH - 1 if asked.by_name else _FETCH
+        self._connections.send(line, ApiKey.FETCH, message, version, then, now + _ANSWER_S)
 
     def _fetched(
         self,
         line: Line,
         requested: Mapping[Partition, tuple[CopyLane, int]],
-        ids: Mapping[bytes, str],
+        topics: Mapping[str, str],
         asked_at: float,
         answer: Answer,
     ) -> None:
+        message = self._answered(line, answer)
+        if message["error_code"]:
+            self._look_all([lane for lane, _ in requested.values()], message["error_code"])
+            return
+        served = [lane for lane, had in self._take_parts(message, requested.get, topics, asked_at) if had]
+        if not served:  # others have their turn, where a request does not name all
+            for lane, _ in requested.values():
+                self._lanes.served(lane)
+
+    def _fetched_by_session(self, line: Line, session: SourceSession, asked_at: float, answer: Answer) -> None:
+        message = self._answered(line, answer)
+        if code := message["error_code"]:
+            if not session.refused(code):
+                self._look_all(list(session.wanted), code)
+            return
+        for lane, _ in self._take_parts(message, session.find, session.topics, asked_at):
+            if lane in session.wanted:
+                lane.heard = session.heard
+        # Not before: until then the ends of these partitions were those of the last answer.
+        session.answered(message["session_id"], asked_at, message["throttle_time_ms"] > 0)
+
+    def _answered(self, line: Line, answer: Answer) -> dict[str, Any]:
         self._outstanding.pop(line, None)
         self._look_again_at = 0.0
-        message = answer.message(LIMITS)
-        if message["error_code"]:
-            for lane, _ in requested.values():
-                if lane in self:
-                    self._look(lane, f"the source answers {name_of(message['error_code'])}")
-            return
+        return answer.message(LIMITS)
+
+    def _look_all(self, lanes: Iterable[CopyLane], code: int) -> None:
+        for lane in lanes:
+            if lane in self:
+                self._look(lane, f"the source answers {name_of(code)}")
+
+    def _take_parts(
+        self,
+        message: Mapping[str, Any],
+        requested: Callable[[Partition], tuple[CopyLane, int] | None],
+        topics: Mapping[str, str],
+        asked_at: float,
+    ) -> Iterator[tuple[CopyLane, bool]]:
+        """The partitions of the answer that were taken, and whether each had records."""
         for topic in message["responses"]:
-            name = topic["topic"] or ids.get(topic["topic_id"], "")
+            name = topic["topic"] or topics.get(topic["topic_id"].hex(), "")
             for part in topic["partitions"]:
                 key = name, part["partition_index"]
-                if key not in requested:
+                found = requested(key)
+                if found is None:
                     raise RemoteProtocolError(f"answered a fetch with partition {key[1]} of {name!r}, not asked for")
-                lane, offset = requested[key]
+                lane, offset = found
                 # The lane may have left meanwhile, or come again.
                 if lane in self and lane.partition.next_offset == offset:
                     self._take_part(lane, part, asked_at)
                     self._standstill.look()  # a megabyte with gaps may take a second
+                    if lane in self:
+                        self._lanes.file(lane)
+                        yield lane, lane.partition.next_offset > offset
 
     def _take_part(self, lane: CopyLane, part: Mapping[str, Any], asked_at: float) -> None:
         code = part["error_code"]
@@ -316,22 +392,19 @@ class Fetching:
             except RemoteProtocolError as error:
                 self._stop(lane, f"{lane.source_key[0]}-{lane.source_key[1]} of the source: {error}")
                 return
-            self._lanes.pop(lane)
-            self._lanes[lane] = None
+            self._lanes.served(lane)
             self._note(lane, intents)
         lane.lag_tracker.fetched(lane.partition.next_offset - before, len(records or b""))
-        lane.hear(self._ends(part["last_stable_offset"], part["high_watermark"]), asked_at)
+        lane.hear(self._watch.ends(part["last_stable_offset"], part["high_watermark"]), asked_at)
         if not lane.lags:
             lane.newest_ms = lane.partition.seen_ms
-
-    def _ends(self, last_stable: int, high_watermark: int) -> SourceEnds:
-        return SourceEnds(self._isolation.end(last_stable, high_watermark), high_watermark)
 
     # Faults
 
     def _diagnose(self, lane: CopyLane, diverging: Mapping[str, int]) -> None:
         """Stops fetching the partition until the fault is diagnosed."""
         lane.leader, lane.look_at = None, float("inf")
+        self._lanes.file(lane)
         at = lane.partition.next_offset
         self._beside.start(
             partial(self._source.ends, [lane.source_key]), partial(self._diagnosed, lane, at, diverging["end_offset"])
@@ -362,48 +435,7 @@ class Fetching:
                 else:  # the notes of what is in flight come first
                     self._look(lane, reason)
 
-    # Times
 
-    def _ask_times(self) -> None:
-        """Asks for the newest times of lagging partitions: the last fetch does not show how new the rest is."""
-        by_node: dict[int, dict[Partition, CopyLane]] = {}
-        for lane in self._lanes:
-            if lane.leader is not None and lane.lags:
-                by_node.setdefault(lane.leader.node, {})[lane.source_key] = lane
-        for node, lanes in by_node.items():
-            epochs = {key: lane.leader.epoch for key, lane in lanes.items() if lane.leader is not None}
-            self._beside.start(
-                partial(self._source.newest_times, node, epochs, _TIMES_EVERY_S), partial(_received_times, lanes)
-            )
-
-    # Ends
-
-    def _ask_ends(self, now: float) -> None:
-        """Asks for the ends of partitions that a limit or the target keeps from fetching. Their lag grows meanwhile."""
-        unseen = [lane for lane in self._lanes if lane.leader is not None and now - lane.seen_at >= _TIMES_EVERY_S]
-        if unseen and not self._asking_ends:
-            self._asking_ends = True
-            lanes = {lane.source_key: lane for lane in unseen}
-            self._beside.start(
-                partial(self._source.ends, lanes.keys(), _TIMES_EVERY_S), partial(self._received_ends, lanes, now)
-            )
-
-    def _received_ends(
-        self, lanes: Mapping[Partition, CopyLane], asked_at: float, found: Outcome[dict[Partition, LogEnds]]
-    ) -> None:
-        self._asking_ends = False
-        if not isinstance(found, dict):
-            return  # the next round asks again soon
-        for key, ends in found.items():
-            lane = lanes[key]
-            if lane in self and lane.seen_at < asked_at:
-                lane.source_start = ends.start
-                found_ends = self._ends(ends.last_stable, ends.high_watermark)
-                known = -1 if lane.ends is None else lane.ends.copyable
-                lane.hear(found_ends._replace(copyable=max(found_ends.copyable, known)), asked_at)
-
-
-def _received_times(lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, int]]) -> None:
-    if isinstance(found, dict):  # else the next round asks again soon
-        for key, time_ms in found.items():
-            lanes[key].newest_ms = max(time_ms, lanes[key].newest_ms)
+def _led_by(lanes: Iterable[CopyLane], line: Line) -> list[CopyLane]:
+    """Those of the lanes that have not lost their leader since, with the other connection to it."""
+    return [lane for lane in lanes if lane.leader is not None and lane.leader.node == line.node]

@@ -36,10 +36,10 @@ from ha_core.kafka.copying.states import (
     not_copied,
     retry_s,
 )
-from ha_core.kafka.copying.takeovers import NotOursError, TakenOverPartition, Takeovers
-from ha_core.kafka.errors import TopicMissingError
+from ha_core.kafka.copying.takeovers import NotOursError, StillOurs, TakenOverPartition, Takeovers, all_ours
+from ha_core.kafka.errors import TakenOverError, TopicMissingError
 from ha_core.kafka.stream import BufferPool
-from ha_core.kafka.takeover import CopyPartition, TakenOverError
+from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.measures import CopyMeasures
 from ha_core.mirror.notes import CopyId
@@ -72,7 +72,7 @@ class Copying:
         target: Admin,
         copies: Iterable[CopyPartition] = (),
         starts: Mapping[Partition, int] | None = None,
-        still_ours: Callable[[CopyId], bool] = lambda _: True,
+        still_ours: StillOurs = all_ours,
         monotonic: Callable[[], float] | None = None,
         renew_s: float = RENEW_S,
         worked: Callable[[], float] = time.process_time,
@@ -84,8 +84,8 @@ class Copying:
         """
         :param starts: source offsets at which partitions begin that were never copied; others begin at the source's log
             start. From one below the log start on, records count as overtaken by retention.
-        :param still_ours: True while a partition is still to be copied here; called before and after each takeover's
-            fence.
+        :param still_ours: those of some partitions that are still to be copied here, read afresh; called before and
+            after the fences of takeovers.
         :param renew_s: must be less than `producer.id.expiration.ms` and `transactional.id.expiration.ms` of the
             target.
         :param worked: seconds of processor time of this process.
@@ -106,6 +106,11 @@ class Copying:
         self._copies: dict[CopyId, CopyPartition] = {}
         self._starts: dict[CopyId, int] = {}
         self._states: dict[CopyId, State] = {}
+        """Changed by `_become` only, which files the partition in these two."""
+        self._waiting: dict[CopyId, AwaitingTakeover | RefusedByCluster] = {}
+        self._stopped_copies: dict[CopyId, StoppedCopy] = {}
+        self._look_at = 0.0
+        """Earliest time at which a waiting partition may be due."""
         self._entering_now = set[CopyId]()
         """Includes partitions dropped since: one that is added again must not fence itself."""
         self._since: dict[CopyId, int] = {}
@@ -117,7 +122,7 @@ class Copying:
         self._beside = BackgroundWork(_THREADS)
         self._rooms = BufferPool(buffer_bytes // 2)
         self._connections = Connections(source, target, self._beside, self._lost, self._rooms)
-        self._entering = Takeovers(source, target, self._beside, still_ours, self._entered, monotonic)
+        self._entering = Takeovers(source, target, self._beside, still_ours, self._entered)
         ways = self._leave, self._stop, self._refuse
         self._appending = Appending(self._connections, *ways, monotonic, standstill, self.work)
         self._fetching = Fetching(
@@ -155,6 +160,23 @@ class Copying:
             else:
                 found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
         return found
+
+    def standing(self) -> dict[CopyId, CopyStatus]:
+        """Status of those partitions that are not being copied, or only with trouble. Few, as a rule."""
+        now, now_ms = self._clock(), _now_ms()
+        found = dict[CopyId, CopyStatus]()
+        for id_, state in list(self._states.items()):
+            if not isinstance(state, CopyLane):
+                found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
+            elif state.trouble or state.refused:
+                status = state.status(now, now_ms)
+                if status.state != "copying":
+                    found[id_] = status
+        return found
+
+    def stopped(self) -> dict[CopyId, StoppedCopy]:
+        """Partitions that need an operator, or are copied elsewhere."""
+        return dict(self._stopped_copies)
 
     def measures(self) -> dict[CopyId, CopyMeasures]:
         """Age and latency of records, by copy that is being copied; they begin anew with each takeover."""
@@ -214,15 +236,8 @@ class Copying:
             pass
         now = self._clock()
         self._appending.stood_still()
-        for id_, state in list(self._states.items()):
-            if (
-                isinstance(state, AwaitingTakeover | RefusedByCluster)
-                and state.until <= now
-                and id_ not in self._entering_now
-            ):
-                self._states[id_] = TakingOver(state)
-                self._entering_now.add(id_)
-                self._entering.add(self._copies[id_], self._since.get(id_, 0))
+        if now >= self._look_at:
+            self._take_over_due(now)
         if now >= self._renew_at:
             self._renew(now)
         if now >= self._known_at:
@@ -231,10 +246,32 @@ class Copying:
             max_runs = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
             now_ms = _now_ms()
             self.known = {id_: lane.known(max_runs, now, now_ms) for id_, lane in lanes.items()}
-        self._entering.step(now)
+        self._entering.step()
         self._appending.step(now)
         self._fetching.step(now)
         self._connections.step(now, wait_s)
+
+    def _take_over_due(self, now: float) -> None:
+        self._look_at = float("inf")
+        for id_, state in list(self._waiting.items()):
+            if id_ in self._entering_now:
+                continue  # `_entered` looks again
+            if state.until <= now:
+                self._become(id_, TakingOver(state))
+                self._entering_now.add(id_)
+                self._entering.add(self._copies[id_], self._since.get(id_, 0))
+            else:
+                self._look_at = min(self._look_at, state.until)
+
+    def _become(self, id_: CopyId, state: State) -> None:
+        self._states[id_] = state
+        self._waiting.pop(id_, None)
+        self._stopped_copies.pop(id_, None)
+        if isinstance(state, AwaitingTakeover | RefusedByCluster):
+            self._waiting[id_] = state
+            self._look_at = 0.0
+        elif isinstance(state, StoppedCopy):
+            self._stopped_copies[id_] = state
 
     # Partitions come and go
 
@@ -263,18 +300,27 @@ class Copying:
             self._meters.setdefault(copy.id, RateMeter(now))
             self._lag_trackers.setdefault(copy.id, LagTracker())
             if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):
-                self._states[copy.id] = AwaitingTakeover("it has not begun", now)
+                self._become(copy.id, AwaitingTakeover("it has not begun", now))
 
     def _drop(self, copies: Iterable[CopyId]) -> None:
         for id_ in copies:
             state = self._states.pop(id_, None)
             if isinstance(state, CopyLane):
                 self._out(state)
-            for known in (self._copies, self._starts, self._meters, self._lag_trackers, self._since):
+            for known in (
+                self._waiting,
+                self._stopped_copies,
+                self._copies,
+                self._starts,
+                self._meters,
+                self._lag_trackers,
+                self._since,
+            ):
                 known.pop(id_, None)
 
     def _entered(self, id_: CopyId, found: Outcome[TakenOverPartition]) -> None:
         self._entering_now.discard(id_)
+        self._look_at = 0.0
         state = self._states.get(id_)
         if not isinstance(state, TakingOver):
             return  # it was dropped meanwhile, and may have come again
@@ -282,14 +328,15 @@ class Copying:
         if isinstance(found, TakenOverPartition):
             self._begin(id_, found, waited, now)
         elif isinstance(found, TopicMissingError) and waited.tries < _MISSING_TRIES:
-            self._states[id_] = waited.again(str(found), now)
+            self._become(id_, waited.again(str(found), now))
         elif isinstance(found, TakenOverError | NotOursError):
-            self._states[id_] = StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE)
+            self._become(id_, StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE))
         elif isinstance(found, CopyDamagedError | TopicMissingError):
             foreign = isinstance(found, ForeignRecordsError)
-            self._states[id_] = StoppedCopy(str(found), foreign, isinstance(found, CopyDamagedError) and not foreign)
+            damaged = isinstance(found, CopyDamagedError) and not foreign
+            self._become(id_, StoppedCopy(str(found), foreign, damaged))
         else:
-            self._states[id_] = waited.again(str(found), now)
+            self._become(id_, waited.again(str(found), now))
 
     def _begin(
         self, id_: CopyId, entered: TakenOverPartition, waited: AwaitingTakeover | RefusedByCluster, now: float
@@ -311,7 +358,7 @@ class Copying:
         )
         if isinstance(waited, RefusedByCluster):
             lane.refused, lane.refusals = waited.reason, waited.refusals
-        self._states[id_] = lane
+        self._become(id_, lane)
         self.work.takeovers += 1
         self._appending.add(lane)
         self._fetching.add(lane)
@@ -335,18 +382,18 @@ class Copying:
                 if lane.refused
                 else AwaitingTakeover(reason, 0.0, lane.tries)
             )
-            self._states[lane.copy.id] = before.again(reason, now)
+            self._become(lane.copy.id, before.again(reason, now))
 
     def _stop(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
-            self._states[lane.copy.id] = StoppedCopy(reason)
+            self._become(lane.copy.id, StoppedCopy(reason))
 
     def _refuse(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             until = self._clock() + retry_s(lane.refusals)
-            self._states[lane.copy.id] = RefusedByCluster(reason, until, lane.refusals + 1)
+            self._become(lane.copy.id, RefusedByCluster(reason, until, lane.refusals + 1))
 
     def _out(self, lane: CopyLane) -> None:
         self._fetching.drop(lane)

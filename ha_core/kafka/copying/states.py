@@ -185,6 +185,13 @@ class StoppedCopy:
     damaged: bool = False
 
 
+@dataclass
+class Heard:
+    """When the source was last asked about partitions that it reports only when they change (`sessions`)."""
+
+    asked_at: float = float("-inf")
+
+
 @dataclass(eq=False)
 class CopyLane:
     """A partition that is copied.
@@ -219,7 +226,9 @@ class CopyLane:
     ends: SourceEnds | None = None
     source_start: int | None = None
     seen_at: float = 0.0
-    """Time at which `ends` were requested."""
+    """Time at which `ends` were requested; see `heard_at`."""
+    heard: Heard | None = None
+    """The session that reports this partition when it changes: until then, `ends` are as they were."""
     newest_ms: int = -1
     log_sequence: int = 0
     appending: deque[int] = field(default_factory=deque)
@@ -239,6 +248,8 @@ class CopyLane:
     """Reason of the last refusal, until something is appended."""
     refusals: int = 0
     """Consecutive refusals."""
+    coverage: tuple[object, CopyCoverage] | None = None
+    """The last one that was reported, and what it follows from."""
 
     @property
     def key(self) -> Partition:
@@ -271,8 +282,26 @@ class CopyLane:
             self.noted_at.popleft()
         self.since = min([offset, *(at for _, at in self.noted_at)])
 
+    @property
+    def heard_at(self) -> float:
+        """Time of the last request whose answer says that the source ends at `ends`. From any thread."""
+        heard = self.heard
+        return self.seen_at if heard is None else max(self.seen_at, heard.asked_at)
+
+    def settle_heard(self) -> None:
+        """Nothing reports any more that the ends are as they were."""
+        self._settle()
+        self.heard = None
+
+    def _settle(self) -> None:
+        at = self.heard_at
+        if self.ends is not None and at > self.seen_at:
+            self.seen_at = at
+            self.lag_tracker.saw(at, self.ends.acknowledged, self.partition.source)
+
     def hear(self, ends: SourceEnds, asked_at: float) -> None:
         """Records the ends of the source: it had acknowledged that much at `asked_at` or later."""
+        self._settle()
         self.ends, self.seen_at = ends, asked_at
         self.lag_tracker.saw(asked_at, ends.acknowledged, self.partition.source)
         self.lags = self.partition.next_offset < ends.copyable
@@ -282,7 +311,7 @@ class CopyLane:
         partition, ends = self.partition, self.ends
         source = partition.source
         rpo_s = self._rpo_s(now, now_ms)
-        silent_s = now - self.seen_at
+        silent_s = now - self.heard_at
         unheard_s = silent_s if ends is not None and silent_s >= UNHEARD_S else None
         lag_ms = self._lag_ms(rpo_s)
         if lag_ms is not None and unheard_s is not None:
@@ -319,7 +348,10 @@ class CopyLane:
     def _rpo_s(self, now: float, now_ms: int) -> float | None:
         """Age of the oldest record that the copy lacks. Until the copy has reached the first end seen here, its last
         record says how new it is: the RPO is then the age of that record, and at least the age of the first end."""
-        since, first = self.lag_tracker.since(self.partition.source), self.lag_tracker.first_asked_at
+        source = self.partition.source
+        since, first = self.lag_tracker.since(source), self.lag_tracker.first_asked_at
+        if self.ends is not None and self.ends.acknowledged <= source and self.heard is not None:
+            since = max(self.heard_at, float("-inf") if since is None else since)
         if since is not None:
             return max(now - since, 0.0)
         if self.partition.copied_ms < 0 or first is None:
@@ -328,11 +360,23 @@ class CopyLane:
 
     def known(self, most_runs: int, now: float, now_ms: int) -> CopyCoverage:
         """The coverage for readers of the copy; called in the loop's thread."""
-        status, runs = self.status(now, now_ms), self.partition.newest_runs(most_runs)
-        near = status.lag_ms is not None and status.lag_ms <= LEVEL_MS
-        level = status.state == "copying" and near
         partition = self.partition
-        return CopyCoverage(partition.source, level, runs, self.source_start, partition.target, partition.source_base)
+        level = self._is_level(now, now_ms)
+        made_of = level, partition.source, partition.target, partition.source_base, self.source_start, most_runs
+        if self.coverage is None or self.coverage[0] != made_of:
+            runs = partition.newest_runs(most_runs)
+            found = CopyCoverage(
+                partition.source, level, runs, self.source_start, partition.target, partition.source_base
+            )
+            self.coverage = made_of, found
+        return self.coverage[1]
+
+    def _is_level(self, now: float, now_ms: int) -> bool:
+        calm = not self.trouble and not self.refused and now - self.heard_at < UNHEARD_S
+        if calm and self.ends is not None and self.ends.acknowledged <= self.partition.source:
+            return True  # most of thousands of partitions
+        status = self.status(now, now_ms)
+        return status.state == "copying" and status.lag_ms is not None and status.lag_ms <= LEVEL_MS
 
 
 State = AwaitingTakeover | TakingOver | RefusedByCluster | StoppedCopy | CopyLane

@@ -1,23 +1,31 @@
-"""Takes partitions over beside the loop, several at a time. Those that share a partition of the copy log read it once.
-A cluster that does not answer delays only its own partitions."""
+"""Takes partitions over beside the loop, all at once that wait for the same partition of the copy log: each of their
+requests is one for many, and the log is read once. A cluster that does not answer delays only its own partitions.
+"""
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
-from typing import NamedTuple
+from itertools import islice
+from typing import NamedTuple, TypeAlias
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.errors import KafkaAdminError, NotReadyError, TopicMissingError
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition, Fenced, TakenOver, check_id, topic_ids
-from ha_core.mirror.notes import CopyId, Notes
-from ha_core.mirror.progress import TopicIds
+from ha_core.mirror.notes import CopyId, NotedCopies, Notes
+from ha_core.mirror.progress import CopyDamagedError, TopicIds
 from ha_core.plan.facts.clusters import Partition
 
 _AT_ONCE = 8
-_COMPANY_S = 0.5
-"""How long a fenced copy waits for others that share its partition of the copy log."""
+"""Partitions of the copy log; others wait."""
+_MOST = 1_000
+"""Copies of one partition of the copy log."""
+StillOurs: TypeAlias = Callable[[Collection[CopyId]], Collection[CopyId]]
+"""Those of these copies that are still to be copied here, read afresh."""
+
+
+def all_ours(copies: Collection[CopyId]) -> Collection[CopyId]:
+    return copies
 
 
 class NotOursError(KafkaAdminError):
@@ -36,19 +44,14 @@ class TakenOverPartition(NamedTuple):
     """Log start of the source if copying has never begun; else 0."""
 
 
-@dataclass
-class _Entry:
+class _Entry(NamedTuple):
     copy: CopyPartition
     since: int
-    source_id: str = ""
-    fenced: Fenced | None = None
-    fenced_at: float = 0.0
 
 
 class Takeovers:
     """
-    :param still_ours: True while a partition is still to be copied here; called beside the loop, before and after each
-        takeover's fence.
+    :param still_ours: called beside the loop, before and after the fences.
     :param entered: receives the result.
     """
 
@@ -57,93 +60,145 @@ class Takeovers:
         source: Admin,
         target: Admin,
         beside: BackgroundWork,
-        still_ours: Callable[[CopyId], bool],
+        still_ours: StillOurs,
         entered: Callable[[CopyId, Outcome[TakenOverPartition]], None],
-        clock: Callable[[], float],
     ) -> None:
         self._source, self._target, self._beside = source, target, beside
-        self._still_ours, self._entered, self._clock = still_ours, entered, clock
-        self._waiting: dict[CopyId, _Entry] = {}
-        self._fencing: dict[CopyId, _Entry] = {}
-        self._fenced: dict[Partition, dict[CopyId, _Entry]] = {}
-        self._reading = set[Partition]()
+        self._still_ours, self._entered = still_ours, entered
+        self._waiting: dict[Partition, dict[CopyId, _Entry]] = {}
+        self._running = set[Partition]()
+        self._noted: dict[Partition, NotedCopies] = {}
 
     def add(self, copy: CopyPartition, since: int) -> None:
         """
         :param since: offset of the copy log below which notes no longer matter; 0: unknown.
         """
-        self._waiting[copy.id] = _Entry(copy, since)
+        self._waiting.setdefault(copy.log, {})[copy.id] = _Entry(copy, since)
 
-    def step(self, now: float) -> None:
-        while self._waiting and len(self._fencing) < _AT_ONCE:
-            id_, entry = self._waiting.popitem()
-            self._fencing[id_] = entry
-            self._beside.start(partial(self._fence, entry), partial(self._is_fenced, entry))
-        pending = {entry.copy.log for entry in (*self._waiting.values(), *self._fencing.values())}
-        for log, entries in list(self._fenced.items()):
-            first = min(entry.fenced_at for entry in entries.values())
-            if log not in self._reading and (log not in pending or now - first >= _COMPANY_S):
-                self._read(log, self._fenced.pop(log))
+    def step(self) -> None:
+        for log in [log for log in self._waiting if log not in self._running]:
+            if len(self._running) >= _AT_ONCE:
+                return
+            waiting = self._waiting.pop(log)
+            entries = dict(islice(waiting.items(), _MOST))
+            if left := {id_: entry for id_, entry in waiting.items() if id_ not in entries}:
+                self._waiting[log] = left
+            self._running.add(log)
+            self._beside.start(partial(self._take_over, log, entries), partial(self._are_taken_over, log, entries))
 
-    def _fence(self, entry: _Entry) -> tuple[str, Fenced]:
-        """Checks the source first, so that an unreachable source costs the copy no marker."""
-        self._require_ours(entry.copy.id)
-        leader = _leader(self._source, entry.copy, entry.copy.source_key)
-        return leader.topic_id, self._target.fence(entry.copy)
+    def _are_taken_over(
+        self,
+        log: Partition,
+        entries: Mapping[CopyId, _Entry],
+        found: Outcome[dict[CopyId, Outcome[TakenOverPartition]]],
+    ) -> None:
+        self._running.discard(log)
+        for id_ in entries:
+            self._entered(id_, found[id_] if isinstance(found, dict) else found)
 
-    def _require_ours(self, id_: CopyId) -> None:
+    def _take_over(self, log: Partition, entries: Mapping[CopyId, _Entry]) -> dict[CopyId, Outcome[TakenOverPartition]]:
+        """Looks at the source first, so that an unreachable source costs the copies no marker.
+
+        A final takeover is announced before its fence. A copier that fences later, after standing still since it was
+        assigned the copy, learns of it by its second question, before it appends to a log that clients may write to by
+        now.
+        """
+        found: dict[CopyId, Outcome[TakenOverPartition]] = {}
+        ours = self._ours(entries, found)
+        source_ids: dict[CopyId, str] = {}
+        leaders = self._source.leaderships([entries[id_].copy.source_key for id_ in ours])
+        for id_ in ours:
+            copy = entries[id_].copy
+            leader = _leader(self._source, copy, copy.source_key, leaders)
+            if isinstance(leader, Leadership):
+                source_ids[id_] = leader.topic_id
+            else:
+                found[id_] = leader
+        fenced: dict[CopyId, Fenced] = {}
+        for id_, one in self._target.fence_copies([entries[id_].copy for id_ in source_ids]).items():
+            if isinstance(one, Fenced):
+                fenced[id_] = one
+            else:
+                found[id_] = one
+        noted: dict[CopyId, Notes] = {}
+        if fenced:
+            since = {id_: entries[id_].since for id_ in fenced}
+            known = self._noted.setdefault(log, NotedCopies())
+            of_log = self._target.leaderships([log]).get(log)
+            # A log that lost records has another leader epoch since.
+            known.of_log(f"{of_log.topic_id} {of_log.epoch}" if of_log and of_log.topic_id else "")
+            for id_, notes in self._target.read_notes_of_each(log, since, noted=known).items():
+                if isinstance(notes, Notes):
+                    noted[id_] = notes
+                else:
+                    found[id_] = notes
+        settled: dict[CopyId, TakenOver] = {}
+        still = self._ours(noted, found)
+        for id_, taken in self._target.settle_copies([(fenced[id_], noted[id_]) for id_ in still]).items():
+            if isinstance(taken, TakenOver):
+                settled[id_] = taken
+            else:
+                found[id_] = taken
+        return found | self._ready({id_: entries[id_].copy for id_ in settled}, settled, source_ids)
+
+    def _ready(
+        self,
+        copies: Mapping[CopyId, CopyPartition],
+        settled: Mapping[CopyId, TakenOver],
+        source_ids: Mapping[CopyId, str],
+    ) -> dict[CopyId, Outcome[TakenOverPartition]]:
+        found: dict[CopyId, Outcome[TakenOverPartition]] = {}
+        leaders = self._target.leaderships([key for copy in copies.values() for key in (copy.key, copy.log)])
+        new = [copy for id_, copy in copies.items() if settled[id_].progress is None]
+        starts = self._starts(new)
+        for id_, copy in copies.items():
+            taken = settled[id_]
+            nodes = [_leader(self._target, copy, key, leaders) for key in (copy.key, copy.log)]
+            start = 0 if taken.progress is not None else starts[copy.source_key]
+            troubles = [one for one in (*nodes, start) if isinstance(one, KafkaAdminError)]
+            if troubles:
+                found[id_] = troubles[0]
+                continue
+            topics = topic_ids(taken.progress, source_ids[id_], taken.topic_id)
+            try:
+                check_id(topics.source, source_ids[id_], copy, copy.source_key, self._source.cluster.name)
+            except CopyDamagedError as error:
+                found[id_] = error
+                continue
+            target_node, log_node = (one.node for one in nodes if isinstance(one, Leadership))
+            assert isinstance(start, int)
+            found[id_] = TakenOverPartition(taken, topics, source_ids[id_], target_node, log_node, start)
+        return found
+
+    def _starts(self, copies: Iterable[CopyPartition]) -> dict[Partition, int | KafkaAdminError]:
+        keys = [copy.source_key for copy in copies]
+        return {
+            key: ends if isinstance(ends, KafkaAdminError) else ends.start
+            for key, ends in self._source.ends_of_each(keys).items()
+        }
+
+    def _ours(self, copies: Collection[CopyId], found: dict[CopyId, Outcome[TakenOverPartition]]) -> list[CopyId]:
+        """Those that are still to be copied here; `found` gets the reason of the others."""
         source = self._source.cluster.name
         try:
-            ours = self._still_ours(id_)
+            ours = set(self._still_ours(copies)) if copies else set()
         except Exception as error:  # the store of assignments does not answer
-            raise NotReadyError(source, f"cannot tell whether {id_} is still to be copied here: {error}") from error
-        if not ours:
-            raise NotOursError(source, f"{id_} is copied elsewhere.")
-
-    def _is_fenced(self, entry: _Entry, found: Outcome[tuple[str, Fenced]]) -> None:
-        del self._fencing[entry.copy.id]
-        if not isinstance(found, tuple):
-            self._entered(entry.copy.id, found)
-            return
-        entry.source_id, entry.fenced = found
-        entry.fenced_at = self._clock()
-        self._fenced.setdefault(entry.copy.log, {})[entry.copy.id] = entry
-
-    def _read(self, log: Partition, entries: dict[CopyId, _Entry]) -> None:
-        self._reading.add(log)
-        since = {id_: entry.since for id_, entry in entries.items()}
-        self._beside.start(partial(self._target.read_notes, log, since), partial(self._is_read, log, entries))
-
-    def _is_read(self, log: Partition, entries: dict[CopyId, _Entry], found: Outcome[dict[CopyId, Notes]]) -> None:
-        self._reading.discard(log)
-        for id_, entry in entries.items():
-            if isinstance(found, dict):
-                self._beside.start(partial(self._settle, entry, found[id_]), partial(self._entered, id_))
-            else:
-                self._entered(id_, found)
-
-    def _settle(self, entry: _Entry, notes: Notes) -> TakenOverPartition:
-        assert entry.fenced is not None
-        copy = entry.copy
-        # A final takeover is announced before its fence. A copier that fences later, after standing still since it was
-        # assigned the copy, learns of it here, before it appends to a log that clients may write to by now.
-        self._require_ours(copy.id)
-        takeover = self._target.settle(entry.fenced, notes)
-        topics = topic_ids(takeover.progress, entry.source_id, takeover.topic_id)
-        check_id(topics.source, entry.source_id, copy, copy.source_key, self._source.cluster.name)
-        target_node, log_node = (_leader(self._target, copy, key).node for key in (copy.key, copy.log))
-        start = 0 if takeover.progress is not None else self._source.ends([copy.source_key])[copy.source_key].start
-        return TakenOverPartition(takeover, topics, entry.source_id, target_node, log_node, start)
+            text = f"cannot tell whether partitions are still to be copied here: {error}"
+            raise NotReadyError(source, text) from error
+        found |= {id_: NotOursError(source, f"{id_} is copied elsewhere.") for id_ in copies if id_ not in ours}
+        return [id_ for id_ in copies if id_ in ours]
 
 
-def _leader(admin: Admin, copy: CopyPartition, key: Partition) -> Leadership:
+def _leader(
+    admin: Admin, copy: CopyPartition, key: Partition, leaders: Mapping[Partition, Leadership]
+) -> Leadership | KafkaAdminError:
     topic, partition = key
-    leader = admin.leaderships([key]).get(key)
+    leader = leaders.get(key)
     name = admin.cluster.name
     if leader is None:
-        raise TopicMissingError(
+        return TopicMissingError(
             name, f"topic {topic} has no partition {partition}, or does not exist: {copy.without_topic}."
         )
     if leader.node < 0:
-        raise NotReadyError(name, f"{topic}-{partition}: {leader.trouble}.")
+        return NotReadyError(name, f"{topic}-{partition}: {leader.trouble}.")
     return leader

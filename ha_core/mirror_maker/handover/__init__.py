@@ -1,6 +1,6 @@
-"""A real MirrorMaker 2 hands its flows over to our copier, and takes them back, on the same internal topics.
+"""Hands flows over from a real MirrorMaker 2 to our copier, and back, on the same internal topics.
 
-From MirrorMaker 2, after it was stopped, before a copier begins::
+From MirrorMaker 2, after it was stopped and before a copier begins::
 
     state = ConnectState.dedicated("A")
     require_stopped(target, state)
@@ -8,13 +8,13 @@ From MirrorMaker 2, after it was stopped, before a copier begins::
     handed = handed_copies(source, target, copies, offsets)     # changes nothing; `exact` and `reason` are for people
     begin_copies(source, target, state, handed)                 # fences, and writes first notes; safe to repeat
 
-To MirrorMaker 2, each minute and after the copiers have stopped::
+To MirrorMaker 2, every minute and after the copiers have stopped::
 
     producer = offsets_producer(settings_of_the_target)
     ensure_offsets_topic(target, state)
     write_source_offsets(producer, state, {copy.source_key: next_source_offset, …})
 
-and for copiers that were killed: `write_source_offsets(producer, state, ended_copies(target, copies))`.
+If copiers were killed: `write_source_offsets(producer, state, ended_copies(target, copies))`.
 """
 
 from ha_core.mirror_maker.handover.errors import HandoverError as HandoverError

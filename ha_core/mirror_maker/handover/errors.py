@@ -9,13 +9,13 @@ _SHOWN = 5
 
 
 class HandoverError(FlowError):
-    """A copy cannot be handed over. The text names it, the reason and the way out."""
+    """A copy cannot be handed over. The text names the copy, the reason and the way out."""
 
 
 def refused(reasons: Mapping[Partition, str]) -> HandoverError:
-    """One error for all partitions that are refused.
+    """Make one error for all refused partitions.
 
-    :param reasons: partition of the remote topic → reason, and way out.
+    :param reasons: partition of the remote topic → reason and way out.
     """
     told = [f"{topic}-{number}: {reason}" for (topic, number), reason in sorted(reasons.items())[:_SHOWN]]
     more = len(reasons) - len(told)

@@ -1,7 +1,7 @@
-"""The topic in which a real MirrorMaker 2 keeps how far it has copied (`mm2-offsets.A.internal`), read and written.
+"""Reads and writes the topic in which a real MirrorMaker 2 keeps how far it has copied (`mm2-offsets.A.internal`).
 
-Connect reads all partitions of the topic, and of each key the last record. So a key has to stay in the partition that
-Java's producer gives it: records of different partitions have no order.
+Connect reads all partitions of the topic and uses the last record of each key. So a key must stay in the partition that
+Java's producer chooses: records of different partitions have no order.
 """
 
 import time
@@ -20,20 +20,23 @@ from ha_core.mirror_maker.handover.errors import HandoverError
 from ha_core.plan.facts.clusters import Partition
 
 OffsetsProducer = NewType("OffsetsProducer", Producer)
-"""A producer that partitions keys as Java's does."""
+"""A producer that partitions keys as Java's producer does."""
 PARTITIONS, REPLICATION = 25, 3
 """Connect's defaults of `offset.storage.partitions` and `offset.storage.replication.factor`."""
 _POLICY = "cleanup.policy"
 _POLL_S = 0.2
+_TIMEOUT_S = 30.0
 
 
 def offsets_producer(settings: Mapping[str, Any]) -> OffsetsProducer:
-    """:param settings: of librdkafka, for the target."""
+    """:param settings: librdkafka's settings for the target."""
     fixed = {
         "partitioner": "murmur2_random",
         "acks": "all",
-        # A second request in flight could overtake a repeated one, and an old offset would be the last.
+        # With several requests in flight, a retried one could be appended last, with an older offset.
         "max.in.flight.requests.per.connection": 1,
+        # An offset that was not taken in time must not come later, after those of another worker.
+        "message.timeout.ms": int(1000 * _TIMEOUT_S),
         "log_level": 3,
     }
     return OffsetsProducer(Producer({**settings, **fixed}))
@@ -42,9 +45,9 @@ def offsets_producer(settings: Mapping[str, Any]) -> OffsetsProducer:
 def ensure_offsets_topic(
     target: Admin, state: ConnectState, partitions: int = PARTITIONS, replication: int = REPLICATION
 ) -> None:
-    """Creates the topic as Connect does, if it is missing.
+    """Create the topic as Connect does, if it is missing.
 
-    :raises StandsInTheWayError: it exists and is not compacted, with which Connect would not start.
+    :raises StandsInTheWayError: the topic exists and is not compacted; Connect would not start.
     """
     topic = state.offsets_topic
     there = target.topics([topic], offsets=False).get(topic)
@@ -61,20 +64,20 @@ def ensure_offsets_topic(
 
 
 def policy_of(topic: TopicDescription) -> str:
-    """The cleanup policy in force."""
+    """The cleanup policy that applies to the topic."""
     return topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
 
 
 def read_source_offsets(
     settings: Mapping[str, Any], state: ConnectState, timeout_s: float = 60.0
 ) -> dict[Partition, int]:
-    """Partition of the source → offset of the last record that MirrorMaker 2 knows as copied.
+    """Partition of the source → offset of the last record that MirrorMaker 2 has committed as copied.
 
-    :param settings: of librdkafka, for the target.
+    :param settings: librdkafka's settings for the target.
     :return: empty if the topic does not exist.
     :raises HandoverError: the topic cannot be read to its end.
     """
-    # An exactly-once MirrorMaker 2 commits offsets together with its records; those of an open transaction do not
+    # An exactly-once MirrorMaker 2 commits offsets together with its records; offsets of an open transaction do not
     # count.
     fixed = {"enable.auto.commit": False, "enable.partition.eof": True, "isolation.level": "read_committed"}
     consumer = Consumer({"group.id": "switchyard-handover", "log_level": 3, **settings, **fixed})
@@ -87,9 +90,9 @@ def read_source_offsets(
 
 
 def _records(consumer: Consumer, topic: str, timeout_s: float) -> Iterator[tuple[bytes | None, bytes | None]]:
-    """All records, up to the end of each partition when it is reached.
+    """Yields all records up to the end of each partition.
 
-    :raises HandoverError: that takes too long, or a partition refuses.
+    :raises HandoverError: that takes too long, or a partition cannot be read.
     """
     deadline = time.monotonic() + timeout_s
     known = consumer.list_topics(topic, timeout=timeout_s).topics.get(topic)
@@ -112,14 +115,16 @@ def _records(consumer: Consumer, topic: str, timeout_s: float) -> Iterator[tuple
 
 
 def write_source_offsets(
-    producer: OffsetsProducer, state: ConnectState, next_offsets: Mapping[Partition, int], timeout_s: float = 30.0
+    producer: OffsetsProducer, state: ConnectState, next_offsets: Mapping[Partition, int], timeout_s: float = _TIMEOUT_S
 ) -> dict[Partition, int]:
-    """Makes a real MirrorMaker 2 go on at these source offsets. All replicas in sync have them when it returns.
+    """Write offsets that make a real MirrorMaker 2 go on at these source offsets. Returns once all in-sync replicas
+    have them.
 
     :param next_offsets: partition of the source → offset below which the target has acknowledged everything:
-        `CopyStatus.source` of a running loop, `Reached.source` of an ended one. Unknown ones are left out.
-    :return: offsets as written, of the last copied records.
-    :raises HandoverError: the target does not acknowledge them.
+        `CopyStatus.source` of a running loop, `Reached.source` of an ended one. Partitions without a known offset are
+        left out.
+    :return: the written offsets, which are those of the last copied records.
+    :raises HandoverError: the target does not acknowledge the offsets.
     """
     deadline = time.monotonic() + timeout_s
     failures: list[str] = []
@@ -139,13 +144,15 @@ def write_source_offsets(
                 break
             except BufferError:
                 if time.monotonic() > deadline:
-                    raise HandoverError(f"topic {state.offsets_topic} takes no offsets in {timeout_s:.0f} s") from None
+                    raise HandoverError(
+                        f"topic {state.offsets_topic} accepts no offsets in {timeout_s:.0f} s"
+                    ) from None
                 producer.poll(0.1)
             except KafkaException as error:
-                raise HandoverError(f"topic {state.offsets_topic} takes no offsets: {error.args[0].str()}") from None
+                raise HandoverError(f"topic {state.offsets_topic} accepts no offsets: {error.args[0].str()}") from None
         written[partition] = record.offset
     left = producer.flush(max(deadline - time.monotonic(), 1.0))
     if failures or left:
         why = failures[0] if failures else f"{left} were not acknowledged in {timeout_s:.0f} s"
-        raise HandoverError(f"topic {state.offsets_topic} takes no offsets: {why}")
+        raise HandoverError(f"topic {state.offsets_topic} accepts no offsets: {why}")
     return written

@@ -1,4 +1,4 @@
-"""Gives copies back to a real MirrorMaker 2, when the process that copied them may be dead."""
+"""Gives copies back to a real MirrorMaker 2 if the process that copied them may be dead."""
 
 from collections.abc import Collection
 
@@ -10,12 +10,12 @@ from ha_core.plan.facts.clusters import Partition
 
 
 def ended_copies(target: Admin, copies: Collection[CopyPartition]) -> dict[Partition, int]:
-    """Partition of the source → offset at which a real MirrorMaker 2 goes on, for `write_source_offsets`.
+    """Fence the copiers, wherever they run, so that none appends afterwards, and read how far they have copied.
 
-    Fences the copiers, wherever they run, so that none appends afterwards. Copies that have not begun are left out.
-
-    :raises HandoverError: a copy is damaged, so how far it came is unknown.
-    :raises TakenOverError: another process took one over later.
+    :return: partition of the source → offset at which a real MirrorMaker 2 goes on, for `write_source_offsets`. Copies
+        that have not begun are left out.
+    :raises HandoverError: a copy is damaged, so it is unknown how far it was copied.
+    :raises TakenOverError: another process took over a copy later.
     """
     found = target.take_over(copies)
     by_id = {copy.id: copy for copy in copies}

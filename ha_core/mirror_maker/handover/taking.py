@@ -1,9 +1,10 @@
-"""Continues copies of a real MirrorMaker 2 exactly where it stopped.
+"""Continues copies of a real MirrorMaker 2 exactly where MirrorMaker 2 stopped.
 
-Two steps: `handed_copies` compares and changes nothing, `begin_copies` fences and writes notes. MirrorMaker 2 cannot be
-fenced, so both require that it does not run: nothing may be appended to a remote topic from the comparison on.
+There are two steps: `handed_copies` compares and changes nothing; `begin_copies` fences and writes notes. MirrorMaker 2
+cannot be fenced, so both require that it does not run: from the comparison on, nothing may be appended to a remote
+topic.
 
-Copies that ours have continued before, and MirrorMaker 2 after them, are handed over as if they were new.
+A copy that our copiers once continued, and MirrorMaker 2 after them, is handed over as if it were new.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -28,23 +29,24 @@ from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.copied_batch import CONTROL
 
 _AT_ONCE = 8
-"""Partitions that are compared together."""
+"""Number of partitions that are compared at the same time."""
 _WINDOWS = (1_000, 8_000, 64_000)
-"""Records on either side of the committed offset, tried in turn until the place is exact, before the bounds."""
+"""Numbers of records on either side of the committed offset: tried in this order, and then the bounds, until the place
+is exact."""
 _BY_HAND = "give the offset of the source by hand (`switchyard flows take … --at TOPIC-PARTITION=OFFSET --begin`)"
 _WAYS_OUT = (
-    "let it run for another offset.flush.interval.ms (60 s by default), so that it tells; or delete the remote topic, "
-    f"so that it is copied from the source's start; or {_BY_HAND}"
+    "let MirrorMaker 2 run for another offset.flush.interval.ms (60 s by default), so that it commits an offset; or "
+    f"delete the remote topic, so that it is copied from the source's start; or {_BY_HAND}"
 )
 
 
 class HandedCopy(NamedTuple):
-    """A copy that MirrorMaker 2 began, and where a copier goes on.
+    """A copy that MirrorMaker 2 began, and the offset at which our copier goes on.
 
-    :ivar source_start: first source offset that is copied.
-    :ivar target_end: end of the remote topic, when it was compared.
-    :ivar exact: False: records from `source_start` on may be in the remote topic already, and are doubled then.
-    :ivar reason: why it is not exact, or what the source has deleted.
+    :ivar source_start: first source offset that our copier copies.
+    :ivar target_end: end of the remote topic at the time of the comparison.
+    :ivar exact: False: records from `source_start` on may already be in the remote topic, and are then duplicated.
+    :ivar reason: why the place is not exact, or which offsets the source has deleted.
     """
 
     copy: CopyPartition
@@ -56,8 +58,8 @@ class HandedCopy(NamedTuple):
 
 class JudgedCopies(NamedTuple):
     """
-    :ivar handed: copies that go on where MirrorMaker 2 stopped.
-    :ivar refused: partition of a remote topic → why its copy cannot go on, and the way out.
+    :ivar handed: copies that our copier can continue.
+    :ivar refused: partition of the remote topic → why its copy cannot be continued, and the way out.
     """
 
     handed: tuple[HandedCopy, ...]
@@ -72,9 +74,9 @@ def handed_copies(
     by_hand: Mapping[Partition, int] = MappingProxyType({}),
     bounds: ReadBounds = BOUNDS,
 ) -> list[HandedCopy]:
-    """As `judged_copies`.
+    """Like `judged_copies`, but raises an error if any copy is refused.
 
-    :raises HandoverError: copies are refused; all of them are named.
+    :raises HandoverError: copies are refused; the text names them.
     """
     judged = judged_copies(source, target, copies, offsets, by_hand, bounds)
     if judged.refused:
@@ -90,15 +92,15 @@ def judged_copies(
     by_hand: Mapping[Partition, int] = MappingProxyType({}),
     bounds: ReadBounds = BOUNDS,
 ) -> JudgedCopies:
-    """Where each copy goes on. Changes nothing.
+    """Find the offset at which each copy goes on. Changes nothing.
 
-    Copies that no MirrorMaker 2 began, with an empty remote topic, are left out: they begin at the source's start. So
-    are copies that a copier of ours continued and MirrorMaker 2 did not touch since. Those are refused whose remote
-    topic has records and no known offset, or an offset and no records; where both contradict each other; and where a
-    transaction is open.
+    Two kinds of copy are left out: those that MirrorMaker 2 never began and whose remote topic is empty, which begin at
+    the source's start; and those that our copier continued and MirrorMaker 2 has not touched since. A copy is refused
+    if its remote topic has records but no committed offset, or a committed offset but no records; if records and offset
+    contradict each other; or if a transaction is open in the remote topic.
 
-    :param copies: partitions of remote topics that exist.
-    :param offsets: partition of the source → offset of the last record that MirrorMaker 2 knows as copied.
+    :param copies: partitions of existing remote topics.
+    :param offsets: partition of the source → offset of the last record that MirrorMaker 2 has committed as copied.
     :param by_hand: partition of the source → offset at which an operator makes the copy go on, without a comparison.
     :raises TopicMissingError: a topic does not exist.
     """
@@ -126,7 +128,7 @@ def judged_copies(
 
 @dataclass(frozen=True)
 class _Judged:
-    """One copy, and both logs as they are."""
+    """One copy, with the current ends of both logs."""
 
     source: Admin
     target: Admin
@@ -137,11 +139,16 @@ class _Judged:
     def place(
         self, notes: Notes | None, offset: int | None, told: int | None, bounds: ReadBounds, compacted: bool
     ) -> HandedCopy | None:
-        """None: it is left out. :raises HandoverError: it is refused."""
+        """Where the copy goes on; None: the copy is left out.
+
+        :raises HandoverError: the copy is refused.
+        """
         end = self.target_ends.high_watermark
         if _goes_on(self.target, self.copy, notes, end):
             if told is not None:
-                raise HandoverError("a copier of ours has begun it, and knows its place: no offset is needed by hand")
+                raise HandoverError(
+                    "one of Switchyard's copiers has begun this copy and knows its offset: remove it from --at"
+                )
             return None
         if self.target_ends.open_transaction:
             raise HandoverError(
@@ -150,7 +157,10 @@ class _Judged:
                 "default); run this again then"
             )
         if told is not None and told > self.source_ends.high_watermark:
-            raise HandoverError(f"offset {told} was given by hand, and the source ends at {self.source_ends.log_end}")
+            raise HandoverError(
+                f"offset {told} was given by hand, but the source ends at {self.source_ends.log_end}: give an offset "
+                "up to that end"
+            )
         if told is not None:
             return HandedCopy(self.copy, told, end, False, "the offset was given by hand")
         written = self.target_ends.start > 0 or _written(self.target, self.copy, 0, end)
@@ -158,16 +168,16 @@ class _Judged:
             return None
         if offset is None:
             raise HandoverError(
-                f"the remote topic holds records, and MirrorMaker 2 has not told how far it came: {_WAYS_OUT}"
+                f"the remote topic holds records, but MirrorMaker 2 has committed no offset of it: {_WAYS_OUT}"
             )
         if not written:
             raise HandoverError(
-                f"MirrorMaker 2 has copied up to offset {offset} of the source, and the remote topic holds nothing: it "
-                f"was deleted and created again. To copy it anew from offset 0, {_BY_HAND}"
+                f"MirrorMaker 2 has copied up to offset {offset} of the source, but the remote topic is empty: it was "
+                f"deleted and created again. To copy it anew from offset 0, {_BY_HAND}"
             )
         if offset >= self.source_ends.high_watermark:
             raise HandoverError(
-                f"MirrorMaker 2 has copied up to offset {offset} of the source, and that ends at "
+                f"MirrorMaker 2 has copied up to offset {offset} of the source, but the source ends at "
                 f"{self.source_ends.high_watermark}: it was deleted and created again, or has lost records. Delete the "
                 f"remote topic, or {_BY_HAND}"
             )
@@ -190,17 +200,17 @@ class _Judged:
     def _handed(self, found: Alignment) -> HandedCopy:
         start, reason = found.source_start, found.reason
         if start < self.source_ends.start:
-            # The copy loop counts them, or stops there.
-            lost = f"the source has deleted offsets {start} to {self.source_ends.start - 1}, and no copy has them"
+            # The copy loop counts these offsets, or stops there.
+            lost = f"the source has deleted offsets {start} to {self.source_ends.start - 1}, which no copy has"
             reason = f"{reason}; {lost}" if reason else lost
         return HandedCopy(self.copy, start, self.target_ends.high_watermark, found.exact, reason)
 
 
 def begin_copies(source: Admin, target: Admin, state: ConnectState, handed: Iterable[HandedCopy]) -> list[CopyId]:
-    """Fences these copies and writes their first notes, so that `Copying` goes on there. Safe to repeat.
+    """Fence these copies and write their first notes, so that `Copying` goes on there. Safe to repeat.
 
-    :return: copies that are begun now.
-    :raises HandoverError: MirrorMaker 2 runs again, or has written to a remote topic since.
+    :return: copies that this call has begun.
+    :raises HandoverError: MirrorMaker 2 runs again, or has written to a remote topic since the comparison.
     :raises TakenOverError: another process copies one of them.
     """
     by_id = {one.copy.id: one for one in handed}
@@ -219,15 +229,15 @@ def begin_copies(source: Admin, target: Admin, state: ConnectState, handed: Iter
         one = by_id[fenced.copy.id]
         if _written(target, one.copy, one.target_end, fenced.end):
             raise HandoverError(
-                f"{one.copy.id.topic}-{one.copy.id.partition}: another producer has written to it since it was "
-                f"compared, from offset {one.target_end} on. Stop it, and compare again"
+                f"{one.copy.id.topic}-{one.copy.id.partition}: another producer has written to it since the "
+                f"comparison, from offset {one.target_end} on. Stop that producer, and compare again"
             )
         leader = sources.get(one.copy.source_key)
         yield Progress(
             fenced.writer,
             source=one.source_start,
             target=fenced.end,
-            # Intents of an earlier copier of ours may still be in the copy log.
+            # The copy log may still have intents of one of our earlier copiers.
             number=numbers.get(one.copy.id, -1),
             topics=TopicIds("" if leader is None else leader.topic_id, fenced.topic_id),
             base=fenced.end,
@@ -240,17 +250,18 @@ def begin_copies(source: Admin, target: Admin, state: ConnectState, handed: Iter
 
 
 def _goes_on(target: Admin, copy: CopyPartition, notes: Notes | None, end: int) -> bool:
-    """Whether nothing but its own copiers has written to the copy since its last progress.
+    """Whether only our own copiers have written to the copy since its last progress.
 
-    :raises HandoverError: it lacks records that were acknowledged.
+    :raises HandoverError: the remote topic lacks acknowledged records.
     """
     if notes is None or notes.progress is None:
         return False
     progress = notes.progress
     if end < progress.target:
         raise HandoverError(
-            f"its copiers have written up to offset {progress.target} of the remote topic, which ends at {end}: its "
-            "brokers have lost records, or it was deleted and created again"
+            f"Switchyard's copiers have written up to offset {progress.target} of the remote topic, which now ends at "
+            f"{end}: its brokers have lost records, or it was deleted and created again. Delete the remote topic to "
+            "copy it anew"
         )
     tail = (piece.batch for piece in target.log(copy.key, progress.target, end))
     try:
@@ -260,5 +271,5 @@ def _goes_on(target: Admin, copy: CopyPartition, notes: Notes | None, end: int) 
 
 
 def _written(target: Admin, copy: CopyPartition, start: int, end: int) -> bool:
-    """Whether the remote topic has records there. Markers of our fences are none."""
+    """Whether the remote topic has records in `[start, end)`. Markers of our fences do not count."""
     return any(not piece.batch.attributes & CONTROL for piece in target.log(copy.key, start, end))

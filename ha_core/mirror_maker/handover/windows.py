@@ -1,6 +1,6 @@
-"""Reads the records to compare: those of the source around the committed offset, and the last ones of the remote topic.
+"""Reads the records to compare: source records around the committed offset, and the last records of the remote topic.
 
-Readings are bounded in offsets and bytes of each log (`ReadBounds`), and begin small.
+Reads begin small, and are bounded in offsets and bytes of each log (`ReadBounds`).
 """
 
 from __future__ import annotations
@@ -24,10 +24,11 @@ _FEWEST = 16
 
 
 class ReadBounds(NamedTuple):
-    """The most that is read of each log for a partition.
+    """Limits of what is read of each log for a partition.
 
-    :ivar records: offsets on either side of the committed one, and twice as many of the remote topic.
-    :ivar size: bytes as they are in the log. The remote topic is read anew with fewer records if they do not suffice.
+    :ivar records: number of offsets read on either side of the committed offset; of the remote topic, twice as many.
+    :ivar size: number of bytes, as stored in the log. If the window of the remote topic has more, a shorter one is
+        read.
     """
 
     records: int = 250_000
@@ -38,7 +39,7 @@ BOUNDS = ReadBounds()
 
 
 class _WindowRecord(NamedTuple):
-    """:ivar time_ms: None: the remote topic's brokers have stamped it anew, or the source has no time of it."""
+    """:ivar time_ms: timestamp; None: the remote topic has its brokers' log-append time, or the source has none."""
 
     offset: int
     time_ms: int | None
@@ -55,7 +56,7 @@ class _SourceWindow(NamedTuple):
 
 class _RemoteWindow(NamedTuple):
     records: list[_WindowRecord]
-    """By position."""
+    """Records whose `offset` is their position (`RemoteRecord`)."""
     end: int
 
 
@@ -68,10 +69,10 @@ def windows(
     compacted: bool,
 ) -> tuple[SourceWindow, RemoteWindow]:
     """
-    :param source: where to read, and its log as it was a moment ago; likewise `target`. The target has no open
-        transaction.
-    :param records: see `ReadBounds`.
-    :param compacted: whether the remote topic is.
+    :param source: admin, partition, and the log's ends as of a moment ago.
+    :param target: likewise for the remote topic, which has no open transaction.
+    :param records: as in `ReadBounds`.
+    :param compacted: whether the remote topic is compacted.
     """
     source_ends, target_ends = source[2], target[2]
     start = max(source_ends.start, committed + 1 - records)
@@ -79,7 +80,7 @@ def windows(
     first = max(target_ends.start, target_ends.high_watermark - 2 * records)
     there = _read_remote(*target, first, bounds.size, compacted)
     here = _read_source(*source, start, max(start, end), bounds.size, compacted)
-    # If any record has no time to compare, none is compared by its time.
+    # If any record has no comparable timestamp, timestamps are not compared at all.
     timed = all(one.time_ms is not None for one in chain(here.records, there.records))
     return (
         SourceWindow(
@@ -102,7 +103,7 @@ def _read_source(
     admin: Admin, key: Partition, ends: LogEnds, start: int, end: int, size: int, compacted: bool
 ) -> _SourceWindow:
     stable = min(max(ends.last_stable, start), end)
-    # Records above the last stable offset may be committed yet, so all of them count.
+    # Records above the last stable offset may still be committed, so all of them count.
     pieces = chain(admin.log(key, start, stable, committed=True), admin.log(key, stable, end))
     found, removed, after, read = list[_WindowRecord](), list[OffsetRange](), start, 0
     for piece in pieces:
@@ -139,7 +140,7 @@ def _read_remote(admin: Admin, key: Partition, ends: LogEnds, start: int, size: 
 
 
 def _offsets(piece: Piece, start: int, end: int) -> Iterator[tuple[int, Record | None]]:
-    """Offsets of a batch in `[start, end)`, each with its record; None: a marker."""
+    """Yields the offsets of a batch in `[start, end)`, each with its record; None: a marker."""
     batch = piece.batch
     if batch.attributes & CONTROL:
         for offset in range(max(batch.base_offset, start), min(batch.last_offset + 1, end)):

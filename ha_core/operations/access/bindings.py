@@ -7,6 +7,7 @@ from typing import Any
 from ha_core.model import Document, Scope, Usage, UserBindings, View
 from ha_core.model.identity import MAX_FORMS, NAMED_FORMS, NEAREST, FormError, read_forms
 from ha_core.operations.access.bindings_file import BindingDifference, Declared, compare, display_levels, levels
+from ha_core.operations.access.local_names import check_local_names, warnings_of_local_names
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, refused_direct
 from ha_core.operations.engine.report import Report
@@ -43,8 +44,8 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
     """The difference between `declared` and the store.
 
     :raises RefusedError: a cluster that is not registered or is masked, a super user that would be moved away from its
-        cluster, an invalid form of client ids or one that leaves a binding without clients, or too many users for one
-        revision.
+        cluster, an invalid form of client ids or one that leaves a binding without clients, local names of an unknown
+        source, or too many users for one revision.
     """
     view = environment.store.load()
     differences = compare(declared, view.bindings)
@@ -57,6 +58,7 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
         _check_super_user(difference, view)
         _check_client_ids(difference.after)
         _check_groups(difference, view)
+        check_local_names(difference, view)
     expected: dict[tuple[type[Document], str], int | None] = {}
     for difference in differences:
         found = environment.store.read(UserBindings, difference.user)
@@ -64,7 +66,8 @@ def plan_bindings(environment: Environment, declared: Declared) -> BindingsPlan:
             raise RefusedError(f"The bindings of {difference.user} are changing right now. Run it again.")
         expected[UserBindings, difference.user] = found[1] if found else None
     usage = environment.store.usage() if differences else {}
-    return BindingsPlan(view.revision, differences, expected, _warnings(differences, usage))
+    named = (text for each in differences for text in warnings_of_local_names(environment, each, view))
+    return BindingsPlan(view.revision, differences, expected, (*_warnings(differences, usage), *named))
 
 
 def apply_bindings(environment: Environment, plan: BindingsPlan, reason: str = _UNSAID) -> Report:
@@ -111,6 +114,27 @@ def with_read(view: View, who: str, read: str | None) -> Declared:
             f"{user} reads where topics are written. `switchyard bindings list {user}` shows its bindings."
         )
     return Declared({user: before.model_copy(update={"read": read})}, complete=False)
+
+
+def with_local_names(view: View, who: str, alias: str | None, cluster: str | None = None) -> Declared:
+    """The stored bindings of the user `who`, with the local names of the remote topics of this source; None: without.
+
+    :param cluster: the cluster to which the user is bound in the same revision; None: its bindings stay.
+    :raises RefusedError: `who` is not a whole user, or there is nothing to remove.
+    """
+    user, field, _ = _level(parse_scope([who]), who)
+    if field != "cluster":
+        raise RefusedError(
+            f"{who} is a part of a user, and local names of remote topics apply to the whole user: to those of its "
+            "clients that are bound to a flow's target."
+        )
+    before = view.bindings.get(user) or UserBindings(user=user)
+    if alias is None and before.local_names is None:
+        raise RefusedError(
+            f"{user} sees remote topics by their own names. `switchyard bindings list {user}` shows its bindings."
+        )
+    bound = before.cluster if cluster is None else cluster
+    return Declared({user: before.model_copy(update={"local_names": alias, "cluster": bound})}, complete=False)
 
 
 def with_client_ids(view: View, who: str, forms: tuple[str, ...]) -> Declared:
@@ -208,7 +232,7 @@ def _check_client_ids(after: UserBindings | None) -> None:
 
 
 def _bound(bindings: UserBindings | None) -> dict[str, str]:
-    return display_levels(None if bindings is None else bindings.changed(read=None))
+    return display_levels(None if bindings is None else bindings.changed(read=None, local_names=None))
 
 
 def _warnings(differences: tuple[BindingDifference, ...], usage: Mapping[str, Usage]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ bindings:
     groups: {billing: west}          # level user##group
     client_ids: [streams]            # strips what libraries add to client ids: streams, connect, or a form
     read: nearest                    # mirrored topics: from the copy in the gateway's zone, or in a cluster named here
+    local_names: primary             # remote topics of flows from this source, in the user's cluster: by its names
   bob: {}                            # no bindings: they are removed
 ```
 """
@@ -39,6 +40,7 @@ class _User(BaseModel):
     groups: dict[str, str] = Field(default_factory=dict)
     client_ids: tuple[str, ...] = ()
     read: str | None = None
+    local_names: str | None = Field(default=None, min_length=1, max_length=255)
 
 
 class _BindingsDocument(BaseModel):
@@ -91,10 +93,13 @@ def levels(bindings: UserBindings | None) -> dict[str, str]:
 
 
 def display_levels(bindings: UserBindings | None) -> dict[str, str]:
-    """`levels`, and the forms of client ids under the key `USER client ids`."""
-    if bindings is None or not bindings.client_ids:
-        return levels(bindings)
-    return {**levels(bindings), f"{bindings.user} client ids": ", ".join(bindings.client_ids)}
+    """`levels`, and the user's other properties under the keys `USER client ids` and `USER local names of`."""
+    shown = levels(bindings)
+    if bindings is not None and bindings.client_ids:
+        shown[f"{bindings.user} client ids"] = ", ".join(bindings.client_ids)
+    if bindings is not None and bindings.local_names is not None:
+        shown[f"{bindings.user} local names of"] = bindings.local_names
+    return shown
 
 
 def parse(text: str, name: str) -> Declared:
@@ -121,7 +126,7 @@ def parse(text: str, name: str) -> Declared:
         raise DeclaredError(
             f"{name}: {where}: {first['msg']}{value}. "
             "Expected: bindings: {USER: {cluster: NAME, instances: {}, topics: {}, groups: {}, client_ids: [], "
-            "read: NAME}}."
+            "read: NAME, local_names: ALIAS}}."
         ) from error
     return Declared(declared, parsed.complete)
 
@@ -159,4 +164,4 @@ def _onto(before: UserBindings | None, after: UserBindings | None) -> UserBindin
     return before.model_copy(update={name: getattr(after, name) for name in _LEVELS})
 
 
-_LEVELS = ("cluster", "instances", "topics", "groups", "client_ids", "read")
+_LEVELS = ("cluster", "instances", "topics", "groups", "client_ids", "read", "local_names")

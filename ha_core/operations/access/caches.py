@@ -6,10 +6,11 @@ Kinds that no gateway reads are not in force.
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from ha_core.datacache.core.errors import UnknownNodeError
 from ha_core.datacache.zookeeper import CacheNodes, CacheStatus, statuses
+from ha_core.model import PlatformChange
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
@@ -88,12 +89,21 @@ Known = Callable[[str, int], bool]
 """Whether a kind has a change of exactly this time in the database: another database has none of its times."""
 
 
-def enforced(environment: Environment, changed_us: Mapping[str, int], known: Known) -> Iterator[str]:
-    """A sentence for each kind, after waiting a moment for gateways to follow.
+def enforced(
+    environment: Environment,
+    changed_us: Mapping[str, int],
+    known: Known,
+    database: str = "",
+    wait_s: float | None = None,
+) -> Iterator[str]:
+    """A sentence for each kind, after waiting a moment for gateways to follow. The changes are noted in ZooKeeper:
+    `switchyard status --check` names those that no gateway follows.
 
     :param changed_us: kind → time of its newest change.
+    :param database: its name, without a password.
+    :param wait_s: None: `WAIT_S`.
     """
-    deadline = environment.monotonic() + WAIT_S
+    deadline = environment.monotonic() + (WAIT_S if wait_s is None else wait_s)
     while True:
         live = {
             name: {gateway.id for gateway in workers}
@@ -106,7 +116,55 @@ def enforced(environment: Environment, changed_us: Mapping[str, int], known: Kno
             break
         environment.sleep(PAUSE_S)
     for kind, state in found.items():
+        _note(environment, kind, changed_us[kind], database, followed=state is not None)
         yield _sentence(kind, state, len(live))
+
+
+NOTED = FOLLOWED - {CLUSTERS}
+"""Kinds whose newest change is noted; that of a cluster is in its document."""
+
+
+def _note(environment: Environment, kind: str, at_us: int, database: str, followed: bool) -> None:
+    if kind not in NOTED:
+        return
+    elsewhere = set() if followed else _served_us(environment, kind) - {0}
+    change = PlatformChange(
+        kind=kind, changed_us=at_us, by=environment.by, database=database, elsewhere_us=tuple(sorted(elsewhere))
+    )
+    environment.store.note_platform_change(change)
+
+
+def _served_us(environment: Environment, kind: str) -> set[int]:
+    """Changes up to which the followers of a kind serve; 0: nothing yet."""
+    if kind == QUOTAS:
+        return {environment.store.publication().through_us} - {0}
+    nodes = [node for status in statuses(environment.store.tree) if status.name == kind for node in status.nodes]
+    return {node.published.main_us for node in nodes}
+
+
+class Unfollowed(NamedTuple):
+    """A noted change that is in force nowhere.
+
+    :ivar at: time of the change. UTC, ISO 8601.
+    :ivar followed: whether there is a follower, which may not have read it yet.
+    """
+
+    change: PlatformChange
+    at: str
+    followed: bool
+
+    @property
+    def why(self) -> str:
+        return "those that follow have not read it" if self.followed else _NOBODY[self.change.kind == QUOTAS]
+
+
+def unfollowed(environment: Environment) -> Iterator[Unfollowed]:
+    """Noted changes that no gateway serves. Without the database, its followers are known by their times alone."""
+    for change in environment.store.platform_changes():
+        if change.kind in NOTED:
+            served = _served_us(environment, change.kind) - {*change.elsewhere_us}
+            if not any(at_us >= change.changed_us for at_us in served):
+                yield Unfollowed(change, _utc(change.changed_us / 1e6), bool(served))
 
 
 def _sentence(kind: str, enforcing: list[str] | None, live: int) -> str:

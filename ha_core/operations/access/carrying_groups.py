@@ -1,8 +1,8 @@
-"""Gives a group the place of another one: where consumers begin to use the gateways, or cease to, or read another
-cluster past them.
+"""Commits a group's place for another group: for consumers that begin or cease to use the gateways, or that read
+another cluster past them.
 
-A group's name has one kind of offsets. So consumers that change their way get another group, and its place is computed
-from the old one's: by the maps of the topics, or by the runs of a mirror, in either direction.
+A group's name has one kind of offsets. So consumers that change between gateways and clusters need another group. Its
+offsets are computed from the old group's: by the maps of the topics, or by the runs of a mirror, in either direction.
 """
 
 from collections.abc import Collection, Mapping
@@ -27,8 +27,8 @@ from ha_core.plan.facts.verdict import amount, listed
 @dataclass(frozen=True, slots=True)
 class GroupCarried:
     """
-    :ivar offsets: committed for the other group; in a dry run, that would be.
-    :ivar left: partition → why it has no place there.
+    :ivar offsets: partition → offset that is committed for the other group; in a dry run, that would be.
+    :ivar left: partition → why the other group gets no offset.
     """
 
     here: Place
@@ -59,24 +59,26 @@ def carry_group(
     """Commit the place of `group` in `cluster` for the group `other` in `target`.
 
     :param other: empty: the same group, in another cluster.
-    :param target: empty: `cluster`.
-    :raises RefusedError: one of both groups has members, the other one is further, or nothing can be carried.
+    :param target: empty: the same cluster.
+    :raises RefusedError: one of the groups has members, `other` is ahead already, or nothing can be carried.
     :raises KafkaAdminError: a cluster does not answer.
     """
     view = environment.store.load()
     other, target = other or group, target or cluster
     here, there = (Place(name, at, view.direct(name) is not None) for name, at in ((group, cluster), (other, target)))
     if here == there:
-        raise RefusedError(f"Group {group} in {cluster} has its own place. Name another group, or another cluster.")
+        raise RefusedError(
+            f"Group {group} in {cluster} already has this place. Name another group, or another cluster."
+        )
     if not here.direct and not there.direct:
         raise RefusedError(
-            f"Neither {group} nor {other} is a direct group: their client offsets are the same in every cluster, and a "
-            "switch carries them."
+            f"Neither {group} nor {other} is a direct group: client offsets are the same in every cluster, and a "
+            "switch carries them over."
         )
     source, admin = admin_of(environment, cluster), admin_of(environment, target)
     offsets = _offsets(source, group)
     if not offsets:
-        raise RefusedError(f"Group {group} has committed nothing in {cluster}.")
+        raise RefusedError(f"Group {group} has committed no offset in {cluster}.")
     translate = _by_mirror(environment, view, here, there, offsets)
     found = carried(view, here, there, offsets, translate)
     _require_behind(admin, there, found.offsets)
@@ -88,7 +90,7 @@ def carry_group(
 
 
 def _offsets(admin: Admin, group: str) -> dict[Partition, int]:
-    """:raises RefusedError: the group has members, so its place changes."""
+    """:raises RefusedError: the group has members, so its offsets may change."""
     state = admin.list_groups().get(group, "Dead")
     if may_have_members(state):
         raise RefusedError(f"Group {group} has members in {admin.cluster.name} ({state or '?'}): stop them first.")
@@ -96,22 +98,22 @@ def _offsets(admin: Admin, group: str) -> dict[Partition, int]:
 
 
 def _require_behind(admin: Admin, there: Place, wanted: Mapping[Partition, int]) -> None:
-    """:raises RefusedError: the group has members there, or has read on."""
+    """:raises RefusedError: the group has members there, or is ahead of the wanted offsets."""
     beyond = {
         key: offset for key, offset in _offsets(admin, there.group).items() if key in wanted and offset > wanted[key]
     }
     if beyond:
         (topic, partition), offset = min(beyond.items())
         raise RefusedError(
-            f"Group {there.group} in {there.cluster} is at {offset} of {topic}-{partition}, above "
-            f"{wanted[topic, partition]}: it has read on. Delete its offsets there if it is to read these again."
+            f"Group {there.group} in {there.cluster} is at offset {offset} of {topic}-{partition}, above "
+            f"{wanted[topic, partition]}: it has read on. Delete its offsets there if it shall reread these records."
         )
 
 
 def _by_mirror(
     environment: Environment, view: View, here: Place, there: Place, partitions: Collection[Partition]
 ) -> Translate:
-    """Translates physical offsets of the one cluster to those of the other, by the runs of mirrors between both."""
+    """Translates physical offsets of one cluster into those of the other, by the runs of mirrors between both."""
     if here.cluster == there.cluster or not (here.direct and there.direct):
         return lambda _, offset: offset
     maps: dict[Partition, CopyMap | None] = {}

@@ -1,4 +1,4 @@
-"""Names the groups that read past the gateways, in one revision."""
+"""Names the groups that read past the gateways, and takes names back, each in one revision."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -31,13 +31,13 @@ class NamedGroup:
 
 @dataclass(frozen=True, slots=True)
 class DirectGroupsNow:
-    """The patterns, the groups that they name in the clusters, and those of them that gateways know as well."""
+    """The patterns of direct groups, the clusters' groups that match, and matching groups that gateways also know."""
 
     patterns: tuple[DirectGroups, ...]
     groups: tuple[NamedGroup, ...]
     conflicts: tuple[Conflict, ...]
     unasked: Mapping[str, str]
-    """Cluster → why it could not be asked; its groups are as they were last seen."""
+    """Cluster → why it could not be asked; its groups are those last seen."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -50,11 +50,11 @@ class DirectGroupsNow:
 
 @dataclass(frozen=True, slots=True)
 class NamingResult:
-    """The result in words; `report` is None if nothing was to change, and for a dry run."""
+    """The result in words. `report` is None for a dry run, and if there was nothing to change."""
 
     words: str
     groups: tuple[str, ...]
-    """Those that the patterns name in the clusters."""
+    """Groups in the clusters that match the patterns."""
     report: Report | None = None
 
 
@@ -78,7 +78,7 @@ def direct_groups(environment: Environment) -> DirectGroupsNow:
 def add_direct_groups(
     environment: Environment, patterns: Collection[str], reason: str, dry_run: bool = False
 ) -> NamingResult:
-    """Name groups as direct. Their commits count as physical offsets from then on, and gateways refuse them.
+    """Name groups as direct. From then on their commits count as physical offsets, and gateways refuse these groups.
 
     :param patterns: names of groups, or patterns.
     :param dry_run: only list the groups.
@@ -95,14 +95,14 @@ def add_direct_groups(
     for group, why in sorted(gateway_groups(view, known_usage(environment).counts.values()).items()):
         if (named := next((pattern for pattern in new if fnmatchcase(group, pattern)), None)) is not None:
             raise RefusedError(
-                f"{named!r} names group {group}, and {why}. Its commits are client offsets, and a direct group's are "
-                "not: give the consumers that read past the gateways a group of their own, or choose another pattern. "
-                f"If no gateway client uses it any more: `switchyard usage forget USER --group {group}`."
+                f"{named!r} names group {group}, but {why}. Its commits are client offsets, and a direct group's are "
+                "not: give the consumers that read past the gateways their own group, or choose another pattern. "
+                f"If no gateway client uses the group any more: `switchyard usage forget USER --group {group}`."
             )
     names = _in_clusters(environment, view, new)
     what = f"direct groups {listed(map(repr, new))} ({_have(names)})"
     if not new:
-        return NamingResult("nothing was changed: these are direct groups already", names)
+        return NamingResult("nothing was changed: these are already direct groups", names)
     if dry_run:
         return NamingResult(f"would name {what}", names)
     puts = [DirectGroups(pattern=pattern, since=environment.now(), by=environment.by, reason=reason) for pattern in new]
@@ -117,7 +117,7 @@ def remove_direct_groups(
     """Take the names back. The commits of these groups count as client offsets from then on.
 
     :param dry_run: only list the groups.
-    :raises RefusedError: a pattern is not named, there is no reason, or a group's numbers would mean other records.
+    :raises RefusedError: a pattern was not added, no reason is given, or a group's numbers would mean other records.
     :raises LockedError: an operation works on a group of that name.
     """
     view = environment.store.load()
@@ -155,13 +155,13 @@ def _asked(patterns: Collection[str], reason: str, view: View, known: bool) -> l
     if known and (missing := [pattern for pattern in asked if pattern not in view.direct_groups]):
         named = listed(map(repr, sorted(view.direct_groups))) or "none"
         raise RefusedError(
-            f"{missing[0]!r} names no direct groups (there are: {named}). Give a pattern as it was added."
+            f"{missing[0]!r} is not a pattern of direct groups. Existing patterns: {named}. Give one as it was added."
         )
     return [pattern for pattern in asked if (pattern in view.direct_groups) is known]
 
 
 def _in_clusters(environment: Environment, view: View, patterns: Collection[str]) -> tuple[str, ...]:
-    """Groups of any cluster that a pattern names."""
+    """Groups in any cluster that match a pattern."""
     look = look_at_groups(environment, view)
     names = {name for groups in look.groups.values() for name in groups}
     return tuple(sorted(name for name in names if any(fnmatchcase(name, pattern) for pattern in patterns)))
@@ -174,8 +174,8 @@ def _require_same_numbers(view: View, cluster: str, group: str, facts: GroupFact
         raise RefusedError(
             f"Group {group} has committed offset {physical} of {topic}-{partition} in {cluster}, which is client "
             f"offset {client}: a gateway client would read other records ({amount(len(other), 'partition')} differ). "
-            f"Let its consumers go through the gateways in another group: `switchyard direct-groups carry {group} --as "
-            "NEW` gives it the place of this one. Or delete its offsets there."
+            "Let its consumers use the gateways with another group, for which `switchyard direct-groups carry "
+            f"{group} --as NEW` commits the offsets. Or delete the group's offsets there."
         )
 
 

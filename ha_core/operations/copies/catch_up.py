@@ -6,7 +6,7 @@ may fence this one once; it finds the mirror held and appends nothing, and the c
 """
 
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from ha_core.kafka.admin import Admin
@@ -60,12 +60,12 @@ class OwnCopies:
         self._copies = {copy.id: copy for name in mirrors for copy in copies_of(mirrors[name], partitions[name])}
         self._older: dict[CopyId, Notes] = {}
 
-        def ours(_: CopyId) -> bool:
+        def ours(copies: Collection[CopyId]) -> Collection[CopyId]:
             try:
                 still_ours()
             except FencedOffError:
-                return False
-            return True
+                return ()
+            return copies
 
         self._loop = Copying(origin, target, self._copies.values(), still_ours=ours)
         self._thread = threading.Thread(target=self._loop.run, name="switch-copies", daemon=True)

@@ -14,6 +14,7 @@ from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.plan.absence.decision import Log, LogHeld, Presence, Unsettled, out_of_service
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.facts.similar import did_you_mean
 from ha_core.plan.mirror.mirrored_topics import NoSuchMirrorError, named
 
 PROBE_S = 3.0
@@ -78,7 +79,9 @@ def answering(environment: Environment, clusters: Iterable[Cluster]) -> dict[str
 
 def no_such_cluster(name: str, known: Iterable[str]) -> RefusedError:
     """The error for a `name` that is none of the `known` clusters."""
-    return RefusedError(f"There is no cluster {name!r} (known: {', '.join(sorted(known)) or 'none'}). Check the name.")
+    names = sorted(known)
+    meant = did_you_mean(name, names)
+    return RefusedError(f"There is no cluster {name!r} (known: {', '.join(names) or 'none'}). Check the name.{meant}")
 
 
 def origin_of(environment: Environment, request: MoveRequest) -> Admin | None:

@@ -8,15 +8,19 @@ from typing import Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict
 
-from ha_core.model import MoveOperation, MoveRequest, MoveSet, Operation
+from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation, UnreadableDocumentError
+from ha_core.model.judgement import Judgement
 from ha_core.model.operation import MoveEvidence, UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
-from ha_core.operations.engine.journal import Journal, new_operation_id
+from ha_core.operations.engine.journal import new_operation_id
 from ha_core.operations.engine.report import BaseProposal
 from ha_core.plan.engine.revision import FINAL
 from ha_core.plan.move.closure import lock_keys
-from ha_core.store.errors import ConflictError, LockedError
+from ha_core.store.errors import ConflictError, LockedError, StoreError
+
+JUDGED = "judged"
+"""Key of the judgements in the detail of the history's first entry, the one that people saw first."""
 
 
 class Startable(BaseModel):
@@ -26,6 +30,8 @@ class Startable(BaseModel):
 
     request: MoveRequest
     moves: MoveSet
+    judged: Judgement | None = None
+    """The judgement that the history keeps; None: not known."""
 
     @property
     @abstractmethod
@@ -84,17 +90,22 @@ class StartableProposal(BaseProposal, Startable):
         """For people."""
 
 
-def create_operation(environment: Environment, chosen: Startable, operation_id: str | None = None) -> Operation:
+def create_operation(
+    environment: Environment, chosen: Startable, operation_id: str | None = None, shown: Judgement | None = None
+) -> Operation:
     """Create the operation and change nothing else. An existing operation of this id is returned.
 
+    :param shown: an earlier judgement, on which people decided.
     :raises RefusedError: another operation has locked something that it takes along.
     """
+    require_sealable(environment)
     now = environment.now()
     operation_id = operation_id or new_operation_id(chosen.kind, now)
     request = chosen.request
     fields: dict[str, Any] = {
         "id": operation_id,
         "by": environment.by,
+        **environment.provenance.model_dump(),
         "driver": environment.driver,
         "started": now,
         "reason": request.reason,
@@ -103,8 +114,16 @@ def create_operation(environment: Environment, chosen: Startable, operation_id: 
         "evidence": chosen.evidence,
     }
     operation = chosen.operation_class(**fields)
+    both = (shown, chosen.judged) if shown is not chosen.judged else (shown,)
+    detail = {
+        "by": operation.by,
+        "reason": operation.reason,
+        **chosen.history_detail,
+        JUDGED: [one.model_dump(mode="json") for one in both if one is not None],
+    }
+    first = HistoryEntry(at=now, epoch=0, step="start", outcome="done", detail=detail)
     try:
-        epoch = environment.store.create_operation(operation, chosen.lock_keys)
+        environment.store.create_operation(operation, chosen.lock_keys, first)
     except LockedError as error:
         if error.unreadable:
             raise unchanged(str(error)) from error
@@ -116,9 +135,21 @@ def create_operation(environment: Environment, chosen: Startable, operation_id: 
         if (found := environment.operation(operation.id)) is None:
             raise
         return found
-    evidence = {"by": operation.by, "reason": operation.reason, **chosen.history_detail}
-    Journal(environment, operation, epoch).append("start", "done", detail=evidence)
     return operation
+
+
+def require_sealable(environment: Environment) -> None:
+    """:raises RefusedError: the history is strict, and an operation that begins now could not be sealed."""
+    store = environment.store
+    if store.strict_history() is None:
+        return
+    try:
+        store.require_sealable()
+    except (StoreError, UnreadableDocumentError) as error:
+        raise unchanged(
+            f"The history is strict, and this operation could not be sealed: {error}. `switchyard history verify` "
+            "shows the damage; `switchyard history strict off` lets operations begin without a seal."
+        ) from error
 
 
 LOCK_PATIENCE_S, LOCK_PAUSE_S = 30.0, 0.2

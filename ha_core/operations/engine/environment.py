@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Self
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.security import NO_SECURITY, load_profiles
-from ha_core.model import Cluster, Operation, View
+from ha_core.model import Cluster, Operation, Provenance, View
 from ha_core.model.operation import Driver
 from ha_core.model.shown import shown
 from ha_core.operations.engine.errors import RefusedError
@@ -67,6 +67,8 @@ class Environment:
     store: Store
     by: str
     driver: Driver = "command"
+    provenance: Provenance = field(default_factory=Provenance)
+    """Kept with the operations that begin here."""
     profiles: Mapping[str, SecurityProfile] = field(default_factory=lambda: {"none": NO_SECURITY})
     progress: Callable[[str], None] = lambda _text: None
     now: Callable[[], str] = utc_now
@@ -167,9 +169,11 @@ def connect(
     progress: Callable[[str], None] = lambda _text: None,
     profiles: Mapping[str, SecurityProfile] | None = None,
     driver: Driver = "command",
+    provenance: Provenance | None = None,
 ) -> Environment:
     """:param by: the user of the following operations: `cli:USER@HOST` or `airflow:DAG/RUN`.
     :param driver: the kind of executor that continues the operations that begin here.
+    :param provenance: the people behind these operations; None: `by` is all that is known.
     :param profiles: in place of those of the connection's security file.
     :raises StoreUnavailableError: ZooKeeper is out of reach.
     :raises NoStateError: there is no state at the root, and `create_root` is False.
@@ -191,6 +195,7 @@ def connect(
         store=store,
         by=by,
         driver=driver,
+        provenance=provenance or Provenance(),
         profiles=security_profiles,
         progress=progress,
         session_timeout_s=connection.session_timeout_s,

@@ -27,6 +27,32 @@ class GatewayReply:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class GatewayText:
+    """The metrics page of one gateway."""
+
+    gateway: str
+    body: str
+
+
+def ask_metrics(environment: Environment, timeout_s: float = TIMEOUT_S) -> list[GatewayText]:
+    """Metrics pages of the live gateways that answer; a gateway with workers answers for all of them.
+
+    :raises RefusedError: the token cannot be read.
+    """
+    gateways = [workers[0] for workers in by_gateway(environment.store.gateways()).values() if workers[0].http]
+    with httpx.Client(headers=_login(), timeout=timeout_s, trust_env=False, follow_redirects=False) as client:
+
+        def page(record: GatewayRecord) -> GatewayText | None:
+            try:
+                status, body = _page(client, f"{record.http}/metrics", {})
+            except (httpx.HTTPError, _TooLongError):
+                return None
+            return GatewayText(record.gateway, body.decode(errors="replace")) if status == httpx.codes.OK else None
+
+        return [text for text in environment.pool.map(page, gateways) if text is not None]
+
+
 def ask_gateways(
     environment: Environment,
     path: str,
@@ -54,13 +80,10 @@ def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping
     if not record.http:
         return GatewayReply(record.gateway, error="it publishes no address for this")
     try:
-        with client.stream("GET", f"{record.http}{path}", params=dict(fields)) as answer:
-            body = bytearray()
-            for part in answer.iter_bytes():
-                body += part
-                if len(body) > MAX_ANSWER_BYTES:
-                    return GatewayReply(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
-        found = httpx.Response(answer.status_code, content=bytes(body)).json()
+        status, body = _page(client, f"{record.http}{path}", fields)
+        found = httpx.Response(status, content=body).json()
+    except _TooLongError:
+        return GatewayReply(record.gateway, error=f"more than {MAX_ANSWER_BYTES >> 20} MiB; ask for less")
     except httpx.HTTPError as error:
         return GatewayReply(record.gateway, error=f"{record.http} does not answer: {error or type(error).__name__}")
     except ValueError:
@@ -69,10 +92,28 @@ def _one(client: httpx.Client, record: GatewayRecord, path: str, fields: Mapping
         )
     if not isinstance(found, dict):
         return GatewayReply(record.gateway, error=f"{record.http} answers JSON that is no object")
-    if answer.status_code == httpx.codes.OK:
+    if status == httpx.codes.OK:
         return GatewayReply(record.gateway, found)
-    hint = f" ({TOKEN_VARIABLE} names the file with it)" if answer.status_code == httpx.codes.UNAUTHORIZED else ""
-    return GatewayReply(record.gateway, error=f"{found.get('error', answer.status_code)}{hint}")
+    hint = f" ({TOKEN_VARIABLE} names the file with it)" if status == httpx.codes.UNAUTHORIZED else ""
+    return GatewayReply(record.gateway, error=f"{found.get('error', status)}{hint}")
+
+
+class _TooLongError(Exception):
+    """An answer has more than `MAX_ANSWER_BYTES`."""
+
+
+def _page(client: httpx.Client, url: str, fields: Mapping[str, str]) -> tuple[int, bytes]:
+    """Status and body.
+
+    :raises HTTPError: no answer.
+    """
+    with client.stream("GET", url, params=dict(fields)) as answer:
+        body = bytearray()
+        for part in answer.iter_bytes():
+            body += part
+            if len(body) > MAX_ANSWER_BYTES:
+                raise _TooLongError
+    return answer.status_code, bytes(body)
 
 
 def _login() -> dict[str, str]:

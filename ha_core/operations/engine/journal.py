@@ -73,6 +73,7 @@ class Journal(Generic[AnyOperation_co]):
             step=step,
             outcome=outcome,
             ms=None if ms is None else round(ms, 1),
+            by=None if self.environment.by == self.operation.by else self.environment.by,
             detail=detail or {},
         )
         self.environment.store.append_history(self.operation.id, self.epoch, entry)
@@ -164,8 +165,8 @@ class Journal(Generic[AnyOperation_co]):
         self.release()
 
     def release(self) -> None:
-        """Give the locks back. Safe to repeat."""
-        self.environment.store.release_locks(self.operation.id, self.epoch)
+        """Give the locks back, and seal the operation. Safe to repeat."""
+        self.environment.store.release_locks(self.operation.id, self.epoch, self.environment.now())
 
 
 @contextmanager

@@ -1,5 +1,4 @@
-"""Proposals and results of operations, and problems that wait for an operator: documents that are judged, shown, and
-passed from task to task."""
+"""Proposals and results of operations: documents that are judged, shown, and passed from task to task."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
@@ -12,7 +11,7 @@ from ha_core.model.operation import ComparedCopies
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import ASKED_FOR
-from ha_core.plan.facts.verdict import Code, Verdict, refused
+from ha_core.plan.facts.verdict import Verdict, refused
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.store.errors import StoreError
 
@@ -46,7 +45,7 @@ class BaseProposal(BaseModel):
         require_no_errors(self.verdicts)
 
     def to_json(self) -> dict[str, Any]:
-        document: dict[str, Any] = self.model_dump(mode="json")
+        document: dict[str, Any] = self.model_dump(mode="json", exclude={"judged"})
         document["verdicts"] = [asdict(verdict) for verdict in self.verdicts]
         return document
 
@@ -180,36 +179,3 @@ def report_of(
     evidence = operation.move_evidence
     copies = evidence.stayed, evidence.compared, evidence.kept_out
     return Report(operation.id, result, operation.revision, times, cuts, text, verdicts, *copies)
-
-
-ProblemCode = Literal[
-    # clusters and gateways
-    "no-cluster", "no-default-cluster", "cluster-away", "masked-writer", "gateway-died", "gateway-behind",
-    "worker-away", "no-facts-recorder", "usage-full", "platform-unreadable", "platform-behind",
-    # operations
-    "operation-abandoned", "operation-without-executor", "crossing-overdue", "fence-left", "approval-waits",
-    # clusters that come back, and deleted topics
-    "origin-has-more", "origin-lacks-records", "origin-unchecked", "not-reconciled", "tail-differs", "tails-unreadable",
-    "topics-gone", "deletion-incomplete", "deletion-waits",
-    # mirrors
-    "mirror-not-copied", "mirror-stopped", "mirror-not-in-sync", "mirror-unreadable", "mirror-without-source",
-    "pattern-unreadable", "pattern-unattended",
-    "pattern-failed", "mirror-left-over", "topic-without-mirror",
-    # clients
-    "client-id-shared", "client-id-anew", "direct-group-used", "super-user-elsewhere",
-]  # fmt: skip
-"""Identifies a problem for programs: alarms are made of it, so codes keep their names."""
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """`about` is the thing, `text` the problem, `remedy` the way out.
-
-    A problem that a verdict reports before a move has the `code` and `number` of that verdict.
-    """
-
-    about: str
-    text: str
-    remedy: str
-    code: ProblemCode | Code
-    number: int | None = None

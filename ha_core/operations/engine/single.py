@@ -18,11 +18,13 @@ from ha_core.model import (
     Mirror,
     MirrorPattern,
     SingleOperation,
+    StrictHistory,
     Topic,
     UserBindings,
 )
 from ha_core.model.operation import SingleEvidence, SingleKind
 from ha_core.operations.engine.await_gateways import SERVED_S, name_them, serves, wait_for_all
+from ha_core.operations.engine.creating import require_sealable
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.journal import Journal, new_operation_id
 from ha_core.operations.engine.kind import Kind
@@ -49,6 +51,7 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
     MirrorPattern: "pattern:{}".format,
     FlowDeclaration: "flows:{}".format,
     DirectGroups: "group:{}".format,
+    StrictHistory: "history:{}".format,
 }
 """Document changed in the revision → its lock."""
 
@@ -56,13 +59,18 @@ LOCKS: Mapping[type[Document], Callable[[str], str]] = {
 def begin_single(
     environment: Environment, kind: SingleKind, reason: str, lock_keys: Sequence[str], deletes_in: str = ""
 ) -> Journal[SingleOperation]:
-    """:raises LockedError: another operation has locked one of the keys. Nothing was changed."""
+    """:raises LockedError: another operation has locked one of the keys. Nothing was changed.
+    :raises RefusedError: it could not be sealed, and the history is strict.
+    """
+    if kind != "strict-history":
+        require_sealable(environment)
     now = environment.now()
     operation = SingleOperation(
         id=new_operation_id(kind, now),
         kind=kind,
         state="running",
         by=environment.by,
+        **environment.provenance.model_dump(),
         reason=reason,
         started=now,
         evidence=SingleEvidence(about=tuple(lock_keys[:MAX_NAMED]), deletes_in=deletes_in),

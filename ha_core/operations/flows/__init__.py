@@ -1,1 +1,1 @@
-"""Flows of MirrorMaker 2: declared in ZooKeeper, withdrawn, and groups that follow them."""
+"""Operations on MirrorMaker 2 flows: declare them in ZooKeeper, withdraw them, and move groups by them."""

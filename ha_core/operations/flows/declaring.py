@@ -1,4 +1,4 @@
-"""Declares the flows of an `mm2.properties` for workers on any host, and withdraws them. Each is one revision."""
+"""Declares the flows of an `mm2.properties` for workers on any host, and withdraws them, each in one revision."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +19,7 @@ from ha_core.model.flow_declaration import MAX_DECLARATIONS, MAX_DECLARED_CHARAC
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import Report
-from ha_core.operations.engine.single import Expected, run_single
+from ha_core.operations.engine.single import LOCKS, Expected, run_single
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.platform.documents import parsed
 from ha_core.platform.errors import PlatformError
@@ -27,11 +27,12 @@ from ha_core.platform.errors import PlatformError
 
 @dataclass(frozen=True, slots=True)
 class Declaring:
-    """The changes that a declaration would make.
+    """A declaration that would be stored.
 
-    :ivar flows: names of its flows.
-    :ivar remarks: of its keys and its clusters.
-    :ivar changed: False: it is declared so already.
+    :ivar version: ZooKeeper's version of the stored document; None: there is none.
+    :ivar flows: names of the declaration's flows.
+    :ivar remarks: remarks about the declaration's keys and clusters.
+    :ivar changed: False: the stored declaration already has these keys.
     """
 
     document: FlowDeclaration
@@ -43,7 +44,7 @@ class Declaring:
     @property
     def words(self) -> str:
         what = f"{self.document.name}: {amount(len(self.flows), 'flow')}"
-        return f"{what} ({', '.join(self.flows)})" if self.flows else f"{what}: its workers will copy nothing"
+        return f"{what} ({', '.join(self.flows)})" if self.flows else f"{what}, so its workers copy nothing"
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -57,7 +58,7 @@ class Declaring:
 
 @dataclass(frozen=True, slots=True)
 class DeclaredOutcome:
-    """The result in words; `report` is None if there was nothing to do."""
+    """The result in words. `report` is None if there was nothing to do."""
 
     words: str
     report: Report | None = None
@@ -75,13 +76,15 @@ def plan_declaration(
 ) -> Declaring:
     """Read the text, and ask the clusters that it names. Changes nothing.
 
-    :param is_yaml: whether the text is YAML (or JSON) and no properties; None: it is found out.
-    :param like_3_9: keys that it lacks have Kafka 3.9's defaults.
-    :param probe: ask the clusters; False: references may have no value on this host either.
-    :raises RefusedError: the name, the reason, the text or its clusters cannot be used; names all errors.
+    :param is_yaml: whether the text is YAML (or JSON) instead of properties; None: detect the format.
+    :param like_3_9: whether missing keys have Kafka 3.9's defaults.
+    :param probe: whether to ask the clusters; False: references need no value on this host either.
+    :raises RefusedError: the name, the reason, the text or its clusters cannot be used; the text lists all errors.
     """
     if not is_declaration_name(name):
-        raise unchanged(f"{name!r} is no name of a declaration: give letters, digits, '.', '_', '-', at most 100.")
+        raise unchanged(
+            f"{name!r} cannot name a declaration: give at most 100 characters, only letters, digits, '.', '_' and '-'."
+        )
     if not reason.strip():
         raise unchanged(f"Declaring {name} needs a reason. Give --reason.")
     with _refusing():
@@ -112,14 +115,18 @@ def plan_declaration(
     return Declaring(document, version, tuple(flow.name for flow in found.flows), remarks, not same)
 
 
-def declare(environment: Environment, plan: Declaring) -> DeclaredOutcome:
-    """Store the declaration in one revision; its workers follow it within seconds.
+def declaration_lock(name: str) -> str:
+    return LOCKS[FlowDeclaration](name)
 
-    :raises LockedError, ConflictError: another operation changes it; nothing was changed.
+
+def declare(environment: Environment, plan: Declaring) -> DeclaredOutcome:
+    """Store the declaration in one revision. Its workers follow it within seconds.
+
+    :raises LockedError, ConflictError: another operation changes the declaration; nothing was changed.
     """
     document = plan.document
     if not plan.changed:
-        return DeclaredOutcome(f"{document.name} is declared so already; nothing was changed")
+        return DeclaredOutcome(f"{document.name} is already declared with these keys; nothing was changed")
     detail = {"name": document.name, "revision": document.revision, "flows": list(plan.flows)}
     expected: Expected = {(FlowDeclaration, document.name): plan.version}
     report = run_single(environment, "declare-flows", document.reason, (document,), expected, detail)
@@ -129,14 +136,14 @@ def declare(environment: Environment, plan: Declaring) -> DeclaredOutcome:
 def withdraw(environment: Environment, name: str, reason: str, dry_run: bool = False) -> DeclaredOutcome:
     """Delete the declaration in one revision. Its workers stop its flows; topics and copies stay.
 
-    :raises RefusedError: there is none of this name, or no reason.
+    :raises RefusedError: there is no declaration of this name, or no reason is given.
     """
     if not reason.strip():
         raise unchanged(f"Withdrawing {name} needs a reason. Give --reason.")
     stored = environment.store.read(FlowDeclaration, name) if is_declaration_name(name) else None
     if stored is None:
         known = listed(one.name for one in environment.store.flow_declarations()) or "none"
-        raise unchanged(f"There is no declaration {name!r}; there are: {known}.")
+        raise unchanged(f"There is no declaration {name!r}. Existing declarations: {known}.")
     running = workers_of(environment, name)
     words = f"{name}: {amount(len(running), 'worker')} stop its flows"
     if dry_run:
@@ -155,7 +162,7 @@ def workers_of(environment: Environment, name: str) -> list[str]:
 def configuration_of(document: FlowDeclaration) -> Configuration:
     """The flows of a declaration, with its references resolved on this host.
 
-    :raises FlowError: it cannot be used here.
+    :raises FlowError: the declaration cannot be used on this host.
     """
     name = declared_in(document.name)
     return ReadConfiguration().of(parse(document.text, name), name, document.like_3_9)
@@ -180,7 +187,7 @@ def _keys(text: str, name: str, is_yaml: bool | None) -> dict[str, str]:
 
 
 def _looks_like_yaml(text: str) -> bool:
-    """Whether it is a mapping whose keys are names of properties: `a = b` is one text to YAML."""
+    """Whether the text is a YAML mapping whose keys can be names of properties. In YAML `a = b` is a single string."""
     try:
         found = parsed(text, "")
     except PlatformError:
@@ -189,7 +196,7 @@ def _looks_like_yaml(text: str) -> bool:
 
 
 def _configuration(text: str, name: str, like_3_9: bool, probe: bool) -> Configuration:
-    """:param probe: False: references stay as they are."""
+    """:param probe: False: references are not resolved."""
     properties, name = parse(text, declared_in(name)), declared_in(name)
     if probe:
         return ReadConfiguration().of(properties, name, like_3_9)
@@ -203,8 +210,8 @@ def _asked(environment: Environment, found: Configuration) -> tuple[Remark, ...]
 
 
 def _require_others_differ(environment: Environment, found: Configuration, name: str) -> None:
-    """:raises FlowError: another declaration has one of these flows. Their workers would share it, each by other keys,
-    so that topics of one of them would be copied in part."""
+    """:raises FlowError: another declaration has one of these flows. The workers of both would share the flow, each by
+    its own keys, so that only a part of a topic's partitions might be copied."""
     ours = set(_routes(found))
     for other in environment.store.flow_declarations():
         if other.name == name:
@@ -214,7 +221,7 @@ def _require_others_differ(environment: Environment, found: Configuration, name:
         except FlowError:
             continue
         if both := sorted(ours & theirs):
-            raise FlowError(f"{both[0][0]} is declared by {other.name} already: remove it from one of the two")
+            raise FlowError(f"{other.name} already declares {both[0][0]}: remove it from one of the two")
 
 
 def _routes(found: Configuration) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
@@ -227,5 +234,5 @@ def require_declared(environment: Environment, name: str) -> FlowDeclaration:
     """:raises RefusedError: there is no such declaration."""
     stored = environment.store.read(FlowDeclaration, name) if is_declaration_name(name) else None
     if stored is None:
-        raise RefusedError(f"There is no declaration {name!r}. `switchyard flows declared` lists all.")
+        raise RefusedError(f"There is no declaration {name!r}. `switchyard flows declared` lists all declarations.")
     return stored[0]

@@ -1,11 +1,11 @@
-"""Moves a group from a flow's source to its target: one operation, which commits the group's offsets there.
+"""Moves a group from a flow's source to its target: one operation commits the group's offsets there.
 
-The group stops in the source, is moved, and starts in the target. Its offsets in the source stay as they are, so the
-way back is to start it there again.
+The group's members stop in the source, the operation runs, and members start in the target. The offsets in the source
+stay as they are, so to go back, start members there again.
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,20 +28,20 @@ from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.single import Single, beginning, commit_single
 from ha_core.operations.flows.declaring import configuration_of, require_declared
-from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.facts.verdict import amount
+from ha_core.plan.facts.clusters import ListedTopic, Partition
+from ha_core.plan.facts.verdict import amount, listed
 
 MAX_WAIT_S = 3_600.0
 _NOTED_S = 15.0
-"""Copiers note every few seconds how far they have copied."""
+"""Seconds to wait for copiers' notes, which are written every few seconds."""
 _LOOK_S = 1.0
 _AGAIN = "Run it again: it commits the same offsets."
 _NAMED = 100
-"""Partitions in the history."""
+"""Maximum number of partitions in the history and in an error."""
 
 
 class GroupWay(NamedTuple):
-    """The flow by which a group moves, and the one of the other direction; None: that one is not enabled."""
+    """The flows between two clusters, in the direction of a group's move and back; None: that flow is not enabled."""
 
     source: str
     target: str
@@ -54,7 +54,8 @@ class GroupMove:
     """The offsets that a move would commit.
 
     :ivar moved: offsets to commit in the target.
-    :ivar not_moved: offsets that keep the group from moving.
+    :ivar not_moved: offsets that prevent the move.
+    :ivar offsets: the group's offsets in the source.
     """
 
     group: str
@@ -82,18 +83,18 @@ class GroupMove:
         }
 
     def require(self, may_repeat: bool) -> None:
-        """:raises RefusedError: an offset cannot be moved, or only with records that come twice; names all of them."""
+        """:raises RefusedError: offsets cannot be moved, or only if the group rereads records; the text names them."""
         if self.not_moved:
             raise unchanged(_named(f"Group {self.group} cannot move", self.not_moved, "reason"))
         if self.repeated and not may_repeat:
-            text = _named(f"Group {self.group} would get records twice", self.repeated, "repeats")
-            raise unchanged(f"{text}\nTry again when they are copied, or give --repeat.")
+            text = _named(f"Group {self.group} would reread records", self.repeated, "repeats")
+            raise unchanged(f"{text}\nTry again once these records are copied, or give --repeat.")
 
 
 def configured(environment: Environment, flow: str, file: Path | None, declared: str | None) -> Configuration:
-    """The configuration with this flow: of the file, of the declaration, or of the only one that has it.
+    """The configuration with this flow: the file, the declaration, or the only declaration that has the flow.
 
-    :raises RefusedError: none has it, or several have.
+    :raises RefusedError: no declaration has the flow, or several have it.
     """
     try:
         if file is not None:
@@ -106,9 +107,18 @@ def configured(environment: Environment, flow: str, file: Path | None, declared:
         raise unchanged(str(error)) from error
     having = [one for one in found if names & {each.name for each in one.flows}]
     if len(having) != 1:
-        which = f"Several declarations have {flow}" if having else f"No declaration has {flow}"
-        raise unchanged(f"{which}: give --declared NAME, or --file FILE.")
+        raise unchanged(_which(environment, flow, names, [one.name for one in having]))
     return having[0]
+
+
+def _which(environment: Environment, flow: str, names: Collection[str], having: Sequence[str]) -> str:
+    """Several configurations have the flow, or no declaration."""
+    if having:
+        return f"Several have {flow}: {listed(having)}. Give --declared NAME."
+    workers = environment.store.flow_workers()
+    files = sorted({f"{one.file} on {one.host}" for one in workers for key in one.flows if key.split("@")[0] in names})
+    where = f" Workers run it by {listed(files)}." if files else ""
+    return f"No declaration has {flow} or its other direction.{where} Give --file FILE with its properties."
 
 
 def way_of(found: Configuration, flow: str) -> GroupWay:
@@ -118,14 +128,14 @@ def way_of(found: Configuration, flow: str) -> GroupWay:
     forward, backward = by_name.get(f"{source}->{target}"), by_name.get(f"{target}->{source}")
     if forward is None and backward is None:
         known = ", ".join(by_name) or "none"
-        raise unchanged(f"{found.name} has no enabled flow between {source} and {target}; it has: {known}.")
+        raise unchanged(f"{found.name} has no enabled flow between {source} and {target}. Its flows: {known}.")
     return GroupWay(source, target, forward, backward)
 
 
 def plan_group_move(found: Configuration, way: GroupWay, group: str, wait_s: float = 0.0) -> GroupMove:
     """Read both clusters, and translate the group's offsets. Changes nothing.
 
-    :param wait_s: time to wait until the group has no members in either cluster, 0 to 3,600.
+    :param wait_s: seconds to wait until the group has no members in either cluster, 0 to 3,600.
     :raises RefusedError: the group has members, or no offsets in the source.
     """
     if not 0 <= wait_s <= MAX_WAIT_S:
@@ -139,15 +149,15 @@ def move_group(
 ) -> tuple[GroupMove, Report]:
     """Commit the group's offsets in the target.
 
-    :param may_repeat: accept lower offsets where exact ones are not known.
+    :param may_repeat: whether to accept lower offsets where exact ones are unknown.
     :raises RefusedError: the group has members, or its offsets cannot be moved; nothing was changed.
-    :raises LockedError: another operation moves it.
-    :raises StepFailedError: it came back in the source meanwhile, or commits failed; says how to go on.
+    :raises LockedError: another operation moves the group.
+    :raises StepFailedError: members came back in the source meanwhile, or commits failed; the text says how to go on.
     """
     if not reason.strip():
         raise unchanged(f"Moving group {group} needs a reason. Give --reason.")
     with _both(found, way) as (clusters, source, target):
-        with beginning(environment, "move-group", reason, [f"group:{group}"]) as journal:
+        with beginning(environment, "move-group", reason, [group_lock(group)]) as journal:
             plan = _planned(clusters, source, target, way, group, 0.0)
             plan.require(may_repeat)
             try:
@@ -155,7 +165,7 @@ def move_group(
                     _commit(journal, plan, source, target, seen)
                     commit_single(journal, (), {}, seen)
             except Exception as error:
-                why = f"Offsets of group {group} may be committed in {way.target} in part: {error}. {_AGAIN}"
+                why = f"Some offsets of group {group} may be committed in {way.target}: {error}. {_AGAIN}"
                 if journal.operation.state == "running":
                     journal.finish("failed", why)
                 raise StepFailedError(why) from error
@@ -163,8 +173,12 @@ def move_group(
         return plan, report_of(environment, journal.operation)
 
 
+def group_lock(group: str) -> str:
+    return f"group:{group}"
+
+
 class MoveGroup(Single):
-    """Ends moves of groups whose process has died. Only its process knows the flow's clusters, so none goes on."""
+    """Ends group moves whose process has died. Only that process knew the flow's clusters, so no other can continue."""
 
     names = ("move-group",)
 
@@ -172,12 +186,12 @@ class MoveGroup(Single):
         if journal.operation.state == "running":
             self.take_back(journal, "interrupted")
         elif journal.operation.state == "cut":
-            journal.finish("succeeded", "its offsets are committed in the target")
+            journal.finish("succeeded", "the group's offsets are committed in the target")
         else:
             journal.release()
 
     def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
-        journal.finish("failed", f"{why}: offsets may be committed in the target, in part. {_AGAIN}")
+        journal.finish("failed", f"{why}: some offsets may be committed in the target. {_AGAIN}")
         return True
 
 
@@ -196,7 +210,7 @@ def _commit(
     target.set_group_offsets(plan.group, due, still_ours=journal.still_ours)
     now = _look(source, plan.group)
     if now.state not in EMPTY or source.group_offsets([plan.group], stable=False)[plan.group] != plan.offsets:
-        raise StepFailedError(f"it came back in {plan.source} meanwhile: stop its members there")
+        raise StepFailedError(f"its members came back in {plan.source} meanwhile: stop them there")
 
 
 @contextmanager
@@ -215,17 +229,21 @@ def _planned(
     there = _await_empty(source, target, way, group, wait_s)
     offsets = source.group_offsets([group])[group]
     if not offsets:
-        raise unchanged(f"Group {group} has no offsets in {way.source}: it is unknown there, or they have expired.")
+        raise unchanged(
+            f"Group {group} has no offsets in {way.source}: check both names. If they are right, the offsets have "
+            "expired, and the group may start in the target by its auto.offset.reset."
+        )
     forward, backward = (None if one is None else one.route for one in (way.forward, way.backward))
     places = {topic: place_of(topic, forward, backward, way.target) for topic, _ in offsets}
     known = {(topic, partition): place for topic, partition in offsets if (place := places[topic]) is not None}
+    topics = source.list_topics(), target.list_topics()
     starts = LogStarts(
-        _starts(source, offsets),
-        _starts(target, [(place.topic, partition) for (_, partition), place in known.items()]),
+        _starts(source, topics[0], offsets),
+        _starts(target, topics[1], [(place.topic, partition) for (_, partition), place in known.items()]),
     )
     deadline = time.monotonic() + _NOTED_S
     while True:
-        maps = _maps(clusters, way, known)
+        maps = _maps(clusters, way, known, topics)
         found = list(moved_offsets(offsets, places, starts, maps.translate, there))
         move = GroupMove(
             group,
@@ -242,18 +260,30 @@ def _planned(
 
 @dataclass
 class _Maps:
-    """The maps of both directions, by partition of the source."""
+    """The exact maps of both directions.
+
+    :ivar copies: (remote topic in the target, partition) → map of the flow's copy.
+    :ivar origins: (topic of the source, partition) → map of the copy that the flow in the other direction made.
+    """
 
     clusters: FlowClusters
     way: GroupWay
     copies: Mapping[tuple[str, int], ExactMap]
     origins: Mapping[tuple[str, int], ExactMap]
+    source_topics: Mapping[str, ListedTopic]
+    target_topics: Mapping[str, ListedTopic]
     _syncs: SyncStore | None = None
 
     def translate(self, partition: Partition, place: MovedTopic, offset: int) -> Translation:
         exact = self.origins.get(partition) if place.by == "origin" else self.copies.get((place.topic, partition[1]))
         if exact is None:
             return Untranslated("no copier has noted yet where its records lie")
+        copied = self.source_topics.get(partition[0]) if place.by == "copy" else self.target_topics.get(place.topic)
+        if copied is not None and exact.source_id and copied.topic_id and exact.source_id != copied.topic_id:
+            where = self.way.source if place.by == "copy" else self.way.target
+            return Untranslated(
+                f"the topic was made again in {where}, and no copier has noted yet where its records lie"
+            )
         if place.by == "copy":
             if exact.begins_at and exact.runs and offset < exact.runs[0].source:
                 return self._earlier(partition, offset)
@@ -263,7 +293,7 @@ class _Maps:
         return by_runs([run.reversed for run in exact.runs], offset)
 
     def _earlier(self, partition: Partition, offset: int) -> Translation:
-        """By the offset syncs of MirrorMaker 2, which copied before."""
+        """Translate by the offset syncs of MirrorMaker 2, which copied these records."""
         flow = self.way.forward
         assert flow is not None
         if self._syncs is None:
@@ -275,7 +305,12 @@ class _Maps:
         return self._syncs.translate(*partition, offset)
 
 
-def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, MovedTopic]) -> _Maps:
+def _maps(
+    clusters: FlowClusters,
+    way: GroupWay,
+    places: Mapping[Partition, MovedTopic],
+    topics: tuple[Mapping[str, ListedTopic], Mapping[str, ListedTopic]],
+) -> _Maps:
     copies = [(place.topic, partition) for (_, partition), place in places.items() if place.by == "copy"]
     origins = [key for key, place in places.items() if place.by == "origin"]
     return _Maps(
@@ -283,20 +318,20 @@ def _maps(clusters: FlowClusters, way: GroupWay, places: Mapping[Partition, Move
         way,
         exact_maps(clusters.librdkafka(way.target), f"{way.source}->{way.target}", copies) if copies else {},
         exact_maps(clusters.librdkafka(way.source), f"{way.target}->{way.source}", origins) if origins else {},
+        *topics,
     )
 
 
-def _starts(admin: Admin, wanted: Any) -> dict[Partition, int]:
+def _starts(admin: Admin, topics: Mapping[str, ListedTopic], wanted: Iterable[Partition]) -> dict[Partition, int]:
     """Log starts of the partitions that exist."""
-    topics = admin.list_topics()
     existing = [key for key in wanted if key[0] in topics and key[1] < topics[key[0]].partitions]
     return {key: ends.start for key, ends in admin.ends(existing).items()} if existing else {}
 
 
 def _await_empty(source: Admin, target: Admin, way: GroupWay, group: str, wait_s: float) -> TargetGroup:
-    """The group in the target.
+    """Wait until the group has no members in either cluster; returns the group in the target.
 
-    :raises RefusedError: it has members.
+    :raises RefusedError: the group still has members.
     """
     deadline = time.monotonic() + wait_s
     while True:
@@ -316,7 +351,7 @@ def _await_empty(source: Admin, target: Admin, way: GroupWay, group: str, wait_s
 
 def _look(admin: Admin, group: str) -> TargetGroup:
     described = admin.describe_groups([group])[group].state
-    # A group of the newer protocol (KIP-848) is described as dead, and listed with its state.
+    # The old API describes groups of the newer protocol (KIP-848) as dead, but lists their real state.
     state = admin.list_groups().get(group) or described if described == "Dead" else described
     offsets = admin.group_offsets([group], stable=False).get(group, {})
     return TargetGroup(state, {key: offset for key, (offset, _) in offsets.items()})
@@ -325,7 +360,7 @@ def _look(admin: Admin, group: str) -> TargetGroup:
 def _aliases(flow: str) -> tuple[str, str]:
     source, arrow, target = flow.partition("->")
     if not (source and arrow and target):
-        raise unchanged(f"{flow!r} is no flow: give SOURCE->TARGET, by the aliases of its configuration.")
+        raise unchanged(f"{flow!r} is not a flow: give SOURCE->TARGET, by the aliases of its configuration.")
     return source, target
 
 

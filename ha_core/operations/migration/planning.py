@@ -24,9 +24,10 @@ from ha_core.operations.engine.report import BaseProposal, require_no_errors
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, bounded, nested_by_topic
 from ha_core.operations.migration.crossing.cuts import from_summary, looked_at
 from ha_core.operations.move.dependents import MAX_GROUPS, DependentGroup, Dependents, find_dependents
-from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_trials
+from ha_core.operations.proposal.proposal import Proposal, created, expected_fence, with_known_names, with_trials
 from ha_core.operations.proposal.requests import make_request, migrating_topics
 from ha_core.plan.facts.clusters import Partition, TopicFacts
+from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, refused
 from ha_core.plan.migration.cuts import Rates, cut_ahead, doubled_records, reached_words
 from ha_core.plan.move.carry_over import MAX_TOPIC_SEQUENCES
@@ -79,7 +80,7 @@ class JudgedTopics:
         found, sides = closure(view, {}, request), (request.origin, request.target)
         facts = gather(self.environment, view, sides, found.moves)
         case = PreflightCase(view, request, found, facts, self._locks, self._gateways)
-        case = with_trials(self.environment, case, PATIENCE_S)
+        case = with_trials(self.environment, with_known_names(self.environment, case), PATIENCE_S)
         self.verdicts += preflight(case)
         self.creates |= created(request.target, case.moves.topics, facts)
         ahead = set(case.ahead)
@@ -153,8 +154,9 @@ class MigrationBatch(PlannedCuts, Startable):
             return Proposal(request=self.request, revision=0, moves=self.moves).judged_again(environment)
         judged = JudgedTopics(environment, environment.store.load(), self.request)
         judged.judge(self.moves.topics)
-        require_no_errors(judged.sorted_verdicts)
-        return self
+        verdicts = judged.sorted_verdicts
+        require_no_errors(verdicts)
+        return self.model_copy(update={"judged": judgement(environment.now(), judged.view.revision, verdicts)})
 
 
 class MigrationProposal(BaseProposal):
@@ -241,9 +243,20 @@ def plan_migration(
     if whole.groups == "move":
         dependents = find_dependents(environment, view, whole, judged.topics)
         judged.verdicts += dependents.verdicts
+    verdicts, fence = judged.sorted_verdicts, expected_fence(environment)
+    checked = judgement(
+        environment.now(),
+        view.revision,
+        verdicts,
+        creates=judged.creates,
+        records_per_s=round(sum(row.rate_per_s for row in rows), 1) if rows else None,
+        rate_from=cuts.rates.words if rows else "",
+        expected_fence=fence,
+    )
+    batches = _with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents)
     return propose(
         rates_from=cuts.rates.words if ends else "",
-        batches=_with_groups(tuple(_batches(cuts, judged.topics, topics_per_batch)), dependents),
+        batches=tuple(batch.model_copy(update={"judged": checked}) for batch in batches),
         dependents=dependents.groups,
         partitions=rows,
         doubled={
@@ -251,8 +264,8 @@ def plan_migration(
             for name, some in groupby(rows, key=attrgetter("topic"))
         },
         creates=judged.creates,
-        expected_fence=expected_fence(environment),
-        verdicts=judged.sorted_verdicts,
+        expected_fence=fence,
+        verdicts=verdicts,
     )
 
 

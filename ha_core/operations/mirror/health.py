@@ -12,9 +12,9 @@ from ha_core.operations.clusters.mirrors import mirrors_now, synced
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.report import Problem
 from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.facts.verdict import Code, amount, listed
+from ha_core.plan.facts.problem import Problem, ProblemCode
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.mirrored_topics import is_chained
 
 MAX_MIRRORS = 200
@@ -111,7 +111,8 @@ MAX_SYNC_PROBLEMS = 20
 MAX_NAMED = 20
 BEGINS_S = 60.0
 """The job `mirror` begins with a new mirror within a minute."""
-_BEGINS_LATER: Code = "copy-begins-later"
+_LATER: ProblemCode = "copy-begins-later"
+SEE = "switchyard mirrors"
 
 
 def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
@@ -119,30 +120,37 @@ def uncopied_mirrors(environment: Environment) -> Iterator[Problem]:
     mirrors = mirrors_now(environment)
     waiting = [row for row in mirrors.rows if row.state in {"nobody", "stopped", "unreadable"}]
     begun = {(mirror.topic, mirror.target) for mirror in mirrors.mirrors if environment.age_s(mirror.since) < BEGINS_S}
-    lonely = (row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun)
-    if alone := [f"{row.topic} in {row.target}" for row in lonely]:
+    lonely = [row for row in waiting if row.state == "nobody" and (row.topic, row.target) not in begun]
+    for target, rows in grouped((row.target, row) for row in lonely).items():
         yield Problem(
-            "mirrors",
-            f"No job copies {listed(alone)}: records written meanwhile are on no standby.",
-            "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
             "mirror-not-copied",
+            f"mirrors in {target}",
+            f"No job copies {listed(f'{row.topic} in {target}' for row in rows)}: records written meanwhile are on no "
+            "standby.",
+            "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
+            "python -m spark_jobs mirror",
+            causes=tuple(f"cluster {name}" for name in dict.fromkeys((*(row.source for row in rows), target))),
         )
     for row in waiting:
+        causes = f"cluster {row.source}", f"cluster {row.target}"
         if row.state == "unreadable":
             yield Problem(
+                "mirror-unreadable",
                 f"mirror of {row.topic} in {row.target}",
                 f"No copier touches it, and none takes it over: {row.reason}.",
                 "If a later version wrote it, bring the job and the tools to that version; else restore the document.",
-                "mirror-unreadable",
+                SEE,
             )
         if row.state == "stopped":
             yield Problem(
+                "mirror-stopped",
                 f"mirror of {row.topic}-{row.partition} in {row.target}",
                 f"Its copier has stopped: {row.reason}.",
                 "Follow the reason: after a refused setting or right the copier retries within a minute. Or end the "
                 f"mirror (`switchyard mirror unlink {row.topic} --to {row.target}`), delete the copy, and link it "
                 "again.",
-                "mirror-stopped",
+                f"switchyard mirror verify {row.topic} --to {row.target} --sample",
+                causes=causes,
             )
 
 
@@ -155,11 +163,13 @@ def orphaned(environment: Environment, view: View) -> Iterator[Problem]:
             continue
         if f"topic:{mirror.topic}" not in locks:
             yield Problem(
+                "mirror-without-source",
                 f"mirror of {mirror.topic} in {mirror.target}",
                 f"{mirror.source}, its source, is neither the writer nor a copy any more: it gets no more records.",
                 f"`switchyard mirror unlink {mirror.topic} --to {mirror.target} --delete-copy`, then link it from "
                 f"{listed(sorted(topic.writers))} or from a copy.",
-                "mirror-without-source",
+                f"switchyard mirror unlink {mirror.topic} --to {mirror.target} --delete-copy "
+                "--reason mirror-without-source",
             )
 
 
@@ -172,22 +182,24 @@ def lacking(environment: Environment, view: View) -> Iterator[Problem]:
         verify = f"`switchyard mirror verify {topic} --to {target}`"
         if records is None:
             text = f"It has deleted records; how many of them {mirror.source} still has is unknown: {why}."
-            yield Problem(about, text, f"{verify} tries again.", _BEGINS_LATER)
+            causes = f"cluster {mirror.source}", f"cluster {target}"
+            yield Problem(_LATER, about, text, f"{verify} tries again.", verify.strip("`"), causes=causes)
             continue
         prefix = "at most " if at_most else ""
         yield Problem(
+            _LATER,
             about,
-            f"{_BEGINS_LATER}: it has deleted {prefix}{amount(records, 'record')} that {mirror.source} still has, in "
+            f"{_LATER}: it has deleted {prefix}{amount(records, 'record')} that {mirror.source} still has, in "
             f"{listed(f'partition {partition}' for partition in partitions)}. A failover to it would lose them.",
             f"{verify} counts them. Compare its retention settings in both clusters (`switchyard mirrors`). For a "
             f"complete copy: `switchyard mirror unlink {topic} --to {target} --delete-copy --reason …`, then link it "
             "anew.",
-            _BEGINS_LATER,
-            records,
+            verify.strip("`"),
+            number=records,
         )
     if (more := len(copies[MAX_NAMED:]) + unseen) > 0:
         text = f"Copies of {amount(more, 'more topic')} may lack records that their sources have."
-        yield Problem("mirrors", text, "`switchyard mirror verify TOPIC --sample` counts them.", _BEGINS_LATER)
+        yield Problem(_LATER, "mirrors", text, "`switchyard mirror verify TOPIC --sample` counts them.", SEE)
 
 
 def not_in_sync(environment: Environment) -> Iterator[Problem]:
@@ -196,11 +208,13 @@ def not_in_sync(environment: Environment) -> Iterator[Problem]:
     stops = [(look, sync_finding) for look in looks for sync_finding in look.findings if sync_finding.stop]
     for look, finding in stops[:MAX_SYNC_PROBLEMS]:
         yield Problem(
+            "mirror-not-in-sync",
             f"mirrors of {look.source} in {look.target}",
             f"{finding.about}, {finding.what}: {finding.reason}",
             "Repair that; `switchyard mirror sync` tries again at once.",
-            "mirror-not-in-sync",
+            "switchyard mirror sync",
+            causes=(f"cluster {look.source}", f"cluster {look.target}"),
         )
     if len(stops) > MAX_SYNC_PROBLEMS:
         text = f"{len(stops) - MAX_SYNC_PROBLEMS} more findings differ from their sources."
-        yield Problem("mirrors", text, "`switchyard mirrors` lists them.", "mirror-not-in-sync")
+        yield Problem("mirror-not-in-sync", "mirrors", text, "`switchyard mirrors` lists them.", SEE)

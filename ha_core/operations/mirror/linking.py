@@ -21,10 +21,11 @@ from ha_core.operations.engine.journal import ASKED_FOR, Journal
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, commit_now, nested_by_topic
 from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
-from ha_core.operations.proposal.proposal import with_trials
+from ha_core.operations.proposal.proposal import with_known_names, with_trials
 from ha_core.operations.proposal.requests import is_pattern, make_request
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.engine.revision import FINAL
+from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.linking import (
     BACK,
@@ -91,9 +92,10 @@ def plan_link(environment: Environment, request: MoveRequest) -> LinkProposal:
     else:
         facts = gather(environment, view, view.clusters, found.moves)
     case = PreflightCase(view, request, found, facts, store.locks(), store.gateways())
-    case = with_trials(environment, case, PATIENCE_S)
+    case = with_trials(environment, with_known_names(environment, case), PATIENCE_S)
     verdicts = tuple(preflight(case, rules=PATTERN_RULES if by_pattern else LINK_RULES))
-    return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts)
+    judged = judgement(environment.now(), view.revision, verdicts)
+    return LinkProposal(request=request, revision=view.revision, moves=case.moves, verdicts=verdicts, judged=judged)
 
 
 class LinkSteps(MoveSteps[LinkOperation, Step]):

@@ -7,12 +7,13 @@ from typing import Any
 
 from ha_core.model import MirrorPattern, PatternLook, PatternTopic, View
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.report import Problem
+from ha_core.plan.facts.problem import Problem
 from ha_core.plan.facts.verdict import amount, duration, listed
 
 SILENT_S = 180.0
 """The job writes an unchanged look again each minute."""
 MAX_NAMED = 20
+_SEE = "switchyard mirrors"
 _WAITS_FOR_OPERATOR = frozenset({"refused", "failed"})
 _STANDS_ON = frozenset({"gone", "unmatched"})
 
@@ -78,18 +79,23 @@ def pattern_problems(environment: Environment, view: View) -> Iterator[Problem]:
     for key, why in sorted(found.unreadable.items()):
         text = f"No topic is linked by it: its document cannot be read: {why}."
         remedy = "If a later version wrote it, bring the job and the tools to that version; else restore the document."
-        yield Problem(f"pattern {key}", text, remedy, "pattern-unreadable")
+        yield Problem("pattern-unreadable", f"pattern {key}", text, remedy, _SEE)
     for one in found.patterns:
         if why := _unattended(environment, one):
             yield Problem(
+                "pattern-unattended",
                 one.about,
                 f"New topics get no mirror by it: {why}.",
                 "Start the job `mirror` (`python -m spark_jobs mirror`), or look at its log.",
-                "pattern-unattended",
+                "python -m spark_jobs mirror",
+                since=one.pattern.since if one.look is None else one.look.at,
             )
         elif one.look is not None and one.look.trouble and not view.masked.keys() & {*one.pattern.route}:
             text = f"New topics get no mirror by it: {one.look.trouble}"
-            yield Problem(one.about, text, "Repair that; the job goes on by itself.", "pattern-failed")
+            causes = tuple(f"cluster {name}" for name in one.pattern.route)
+            yield Problem(
+                "pattern-failed", one.about, text, "Repair that; the job goes on by itself.", _SEE, causes=causes
+            )
     yield from _without_mirror(found)
 
 
@@ -106,12 +112,17 @@ def _unattended(environment: Environment, one: PatternNow) -> str:
 def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
     waiting = [(one, topic) for one in found.patterns for topic in one.topics(_WAITS_FOR_OPERATOR)]
     for one, topic in waiting[:MAX_NAMED]:
+        leave_out = (
+            f"switchyard mirror link '{one.pattern.pattern}' --from {one.pattern.source} --to {one.pattern.target} "
+            f"--exclude {topic.topic}"
+        )
         yield Problem(
+            "topic-without-mirror",
             f"topic {topic.topic}",
             f"The {one.about} chooses it, and it has no mirror there: {topic.reason}",
-            f"The job tries again by itself. If it shall have none, end that: `switchyard mirror link "
-            f"'{one.pattern.pattern}' --from {one.pattern.source} --to {one.pattern.target} --exclude {topic.topic}`.",
-            "topic-without-mirror",
+            f"The job tries again by itself. If it shall have none, end that: `{leave_out}`.",
+            f"{leave_out} --reason topic-without-mirror",
+            causes=tuple(f"cluster {name}" for name in one.pattern.route),
         )
     # Topics without room in a look come after all that wait for an operator, unless these fill it.
     full = [
@@ -121,7 +132,8 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
     ]
     if left := len(waiting[MAX_NAMED:]) + sum(full):
         remedy = "`switchyard mirrors` lists them."
-        yield Problem("patterns", f"{amount(left, 'more topic')} may have no mirror.", remedy, "topic-without-mirror")
+        text = f"{amount(left, 'more topic')} may have no mirror."
+        yield Problem("topic-without-mirror", "patterns", text, remedy, _SEE)
 
 
 def pattern_notices(environment: Environment) -> Iterator[Problem]:
@@ -132,10 +144,12 @@ def pattern_notices(environment: Environment) -> Iterator[Problem]:
             if topics:
                 named = " ".join(islice(topics, 3)) + (" …" if len(topics) > 3 else "")
                 yield Problem(
+                    "mirror-left-over",
                     one.about,
                     f"It has linked {amount(len(topics), 'topic')} that {words} any more: {listed(topics)}. The "
                     f"{'mirror stands' if len(topics) == 1 else 'mirrors stand'}.",
                     f"`switchyard mirror unlink {named} --to {one.pattern.target} --reason …` when no reader needs the "
                     "copies.",
-                    "mirror-left-over",
+                    f"switchyard mirror unlink {' '.join(topics[:MAX_NAMED])} --to {one.pattern.target} "
+                    "--reason mirror-left-over",
                 )

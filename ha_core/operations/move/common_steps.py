@@ -26,6 +26,7 @@ from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.revisions import Touched, bounded, in_batches
 from ha_core.operations.engine.steps import AnyStep, Steps
 from ha_core.operations.move import dependents
+from ha_core.operations.move.client_costs import note_client_costs
 from ha_core.operations.proposal.proposal import as_made
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.verdict import listed
@@ -174,6 +175,7 @@ class MoveSteps(Steps[AnyMove, AnyStep]):
                 "restart them if need be."
             )
             require_served(environment, revision, NotServedError, way)
+            note_client_costs(journal, revision, seen)
             self._take_leave()
             if not journal.operation.evidence.origin_ends:
                 seen["origin"] = "not asked"

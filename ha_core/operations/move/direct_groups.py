@@ -1,8 +1,8 @@
-"""Direct groups of topics that a switch has moved to copies: each gets its place in the target by the copies' maps.
+"""After a switch to copies, commits the places of the topics' direct groups in the target, by the copies' maps.
 
 A switch does not move these groups: no gateway knows them, and their consumers may stay in the origin, which becomes a
-copy, or begin in the target at any time. After the cut the copies have all that they ever will of the origin, so the
-place is exact. No client waits for it, and it may be repeated.
+copy, or start in the target at any time. After the cut the copies get no more records of the origin, so the places are
+exact. No client waits for this step, and it may be repeated.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -28,7 +28,8 @@ Commits = Mapping[str, Mapping[Partition, Committed]]
 
 
 def carry_direct_groups(journal: Journal[SwitchOperation]) -> None:
-    """Note the result in the operation's evidence. A failure is a part of that, and the switch goes on."""
+    """Commit the groups' places, and note the result in the operation's evidence. A failure is noted there, too, and
+    the switch goes on."""
     view = journal.environment.store.load()
     links = {one.topic: one for one in _ended(journal)}
     if not view.direct_groups or not links:
@@ -38,7 +39,7 @@ def carry_direct_groups(journal: Journal[SwitchOperation]) -> None:
             done, left = _carry(journal, view, links)
         except (KafkaAdminError, CopyDamagedError) as error:
             text = (
-                f"places of direct groups in {journal.request.target} are those of the last sync: {error} `switchyard "
+                f"direct groups in {journal.request.target} keep the places of the last sync: {error} `switchyard "
                 "direct-groups carry` computes them anew"
             )
         else:
@@ -49,7 +50,7 @@ def carry_direct_groups(journal: Journal[SwitchOperation]) -> None:
 
 
 def _ended(journal: Journal[SwitchOperation]) -> Iterator[Mirror | LostTail]:
-    """The mirrors that the cut has ended; after a forced one, their lost tails, which keep how they were copied."""
+    """The mirrors that the cut has ended; after a forced cut also their lost tails, which record how they copied."""
     operation = journal.operation
     yield from operation.evidence.ended.values()
     if operation.request.mode == "forced" and operation.evidence.went_to_copies:
@@ -60,7 +61,7 @@ def _ended(journal: Journal[SwitchOperation]) -> Iterator[Mirror | LostTail]:
 def _carry(
     journal: Journal[SwitchOperation], view: View, links: Mapping[str, Mirror | LostTail]
 ) -> tuple[list[str], dict[str, str]]:
-    """Groups that have their places, and the others with the reason."""
+    """Commit the places; returns the groups that have theirs, and the other groups with the reason."""
     commits, seen = _commits(journal, view, links.keys())
     target, store = journal.target, journal.environment.store
     checkpoints = store.checkpoints(*journal.operation.route)
@@ -89,7 +90,7 @@ def _carry(
             target.set_group_offsets(name, due.copy, still_ours=journal.still_ours)
         missing = [*due.ahead, *due.lacking, *wanted.untranslated]
         if missing:
-            left[name] = f"it has read on there, or no map has its place: {listed(f'{t}-{p}' for t, p in missing)}"
+            left[name] = f"it is ahead there, or no map has its place: {listed(f'{t}-{p}' for t, p in missing)}"
         else:
             done.append(name)
     return done, left
@@ -98,7 +99,8 @@ def _carry(
 def _commits(
     journal: Journal[SwitchOperation], view: View, topics: Iterable[str]
 ) -> tuple[Commits, Mapping[str, Mapping[Partition, int]]]:
-    """Commits of direct groups on these topics in the origin, as last known if it is dead; and those known before."""
+    """Commits of direct groups for these topics in the origin (last known ones if it is dead), and commits known
+    before."""
     environment, request = journal.environment, journal.request
     known = {
         name: group.committed
@@ -136,7 +138,7 @@ class _Copied(NamedTuple):
 
 
 def _maps(target: Admin, copies: list[CopyPartition]) -> dict[Partition, _Copied]:
-    """The copies' maps. Records of clients that have written there since the cut are no damage here."""
+    """The copies' maps. Records that clients have written to the copies since the cut do not count as damage here."""
     keys, read = {copy.id: copy.key for copy in copies}, target.read_copies(copies) if copies else {}
     return {keys[id_]: _Copied(one.copied, one.ends.start) for id_, one in read.items() if one.copied is not None}
 

@@ -5,8 +5,7 @@ The cut has ended them: their source gets no more records. Before the former wri
 client is led there, and the result says why, and what it has that the new writer lacks. No client waits for this.
 """
 
-from ha_core.kafka.errors import ClusterUnreachableError
-from ha_core.kafka.takeover import TakenOverError
+from ha_core.kafka.errors import ClusterUnreachableError, TakenOverError
 from ha_core.model import LostTail, Mirror, SwitchOperation
 from ha_core.operations.copies.repointing import FAILURES, prepare_repointing, repointed_mirror
 from ha_core.operations.copies.taken import fence_copiers

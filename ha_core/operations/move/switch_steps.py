@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from functools import cached_property, partial
+from typing import Any
 
 from ha_core.kafka.adoption import remove_members
 from ha_core.model import Group, SwitchOperation, Topic, Usage
@@ -20,7 +21,7 @@ from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.copies.catch_up import OwnCopies
 from ha_core.operations.copies.taken import Taken, require_usable, take_over
 from ha_core.operations.copies.writers import BEHIND_CUT_S, open_to_writers
-from ha_core.operations.engine.await_gateways import drained, name_them, require_drained
+from ha_core.operations.engine.await_gateways import drained, name_them, require_drained, serves, wait_for_all
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying, described, in_target, origin_of
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal, Lap, why_failed
@@ -28,6 +29,7 @@ from ha_core.operations.engine.revisions import Touched, nested_by_topic
 from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move import dependents
 from ha_core.operations.move.adoption import adopt_groups, renew_adoption, still_adopted
+from ha_core.operations.move.client_costs import note_client_costs
 from ha_core.operations.move.common_steps import MoveSteps
 from ha_core.operations.move.direct_groups import carry_direct_groups
 from ha_core.operations.move.fenced_reads import FencedReads
@@ -67,6 +69,8 @@ from ha_core.store.errors import TooLargeError
 OURS_FOR_S = 1.0
 """Time for which a hold is not checked again: far below the session time of an executor. A check costs a write."""
 PAUSE_S = 0.02
+COST_S = 0.5
+"""How long an undone move waits for gateways that report the cost of its lifted fence; no client waits meanwhile."""
 KEEP_ALIVE_S = 3.0
 """Interval of heartbeats for adopted members: the default of clients."""
 
@@ -78,6 +82,7 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         super().__init__(journal, why)
         self.begun = self.fenced_at = self.environment.monotonic()
         self.fence_revision: int | None = None
+        self.lifted_revision: int | None = None
         self.levelling: OwnCopies | None = None
         self.settings: Shapes = {}
 
@@ -333,12 +338,21 @@ class SwitchSteps(MoveSteps[SwitchOperation, Step]):
         """:raises MoveDamagedError: the operation has cut."""
         before, touched = self.environment.monotonic(), Touched.read(self.journal)
         documents = undo_change(self.journal.operation, touched.view)
-        revision = touched.commit(documents, "undo")
+        revision = self.lifted_revision = touched.commit(documents, "undo")
         self.journal.write_pending()
         fences = sum(isinstance(put, Topic | Group) for put in documents.puts) + len(documents.deletes)
         ms = self.environment.ms_since(before)
         self.journal.append("lift", "undone", ms, {"fences": fences, "revision": revision})
         self.environment.say(f"lift {ms:.1f} ms ({fences} fences, revision {revision})")
+
+    def undone(self) -> None:
+        """As for all operations; before that, the history gets the cost of a fence that was lifted."""
+        if self.fence_revision is not None and (lifted := self.lifted_revision) is not None:
+            detail: dict[str, Any] = {}
+            wait_for_all(self.environment, serves(lifted), COST_S)
+            note_client_costs(self.journal, lifted, detail)
+            self.journal.append("clients", "done", detail=detail)
+        super().undone()
 
     def leave(self) -> None:
         """Remove adopted members from their groups."""

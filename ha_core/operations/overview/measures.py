@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 from ha_core.model import Mirror, Operation, View
 from ha_core.operations.clusters.registered import cluster_states, running_operations
 from ha_core.operations.engine.environment import Environment
-from ha_core.operations.engine.report import Problem
 from ha_core.operations.migration.listing import TopicMigration, migrations
 from ha_core.operations.overview.health import problems
+from ha_core.plan.facts.problem import Problem
 from ha_core.plan.migration.status import status_of
 
 log = logging.getLogger(__name__)

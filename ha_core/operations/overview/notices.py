@@ -9,14 +9,15 @@ from ha_core.model import Identity, Operation, UserBindings, View
 from ha_core.operations.engine.creating import interrupted, quiet_s
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
-from ha_core.operations.engine.report import Problem
 from ha_core.operations.mirror.pattern_states import pattern_notices
+from ha_core.operations.overview.operation_health import last_step_at
 from ha_core.operations.proposal.usage import counts_days
 from ha_core.plan.access.direct_groups import conflicts
 from ha_core.plan.access.shared_ids import in_use, shared_ids
 from ha_core.plan.access.usage_age import by_instance, churning, split
 from ha_core.plan.engine.abandoned import NEXT_TASK_S
 from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.facts.problem import Problem
 from ha_core.plan.facts.verdict import amount, duration, listed
 from ha_core.plan.routing.resolve import cluster_for_user
 
@@ -53,12 +54,14 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
         return
     rows = [row for reply in answers if reply.answer is not None for row in reply.answer["connections"]]
     for shared_id in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
+        see = f"switchyard connections --user {shared_id.user}"
         yield Problem(
+            "client-id-shared",
             f"user {shared_id.user}",
             f"Its client id {shared_id.client_id} is used from {amount(len(shared_id.addresses), 'place')} at once "
             f"({listed(shared_id.addresses)}). A binding or a move of that instance applies to all of them.",
-            f"Give each client an id of its own; `switchyard connections --user {shared_id.user}` shows them.",
-            "client-id-shared",
+            f"Give each client an id of its own; `{see}` shows them.",
+            see,
         )
 
 
@@ -68,12 +71,13 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
     anew = grouped((churn.user, churn.family) for churn in churning(by_instance(usage, users), environment.now()))
     for user, families in sorted(anew.items()):
         yield Problem(
+            "client-id-anew",
             f"user {user}",
             f"Its client ids {listed(sorted({*families}))} change at each start, so no binding of an instance matches "
             "them.",
             f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
             f"user:{user} --client-ids FORM`.",
-            "client-id-anew",
+            f"switchyard connections --user {user}",
         )
 
 
@@ -82,12 +86,13 @@ def _direct_groups(environment: Environment, view: View) -> Iterator[Problem]:
     usage = split(environment.store.usage(), environment.now(), counts_days()).counts if view.direct_groups else {}
     for conflict in conflicts(view, usage.values()):
         yield Problem(
+            "direct-group-used",
             f"group {conflict.group}",
             f"It is a direct group ({conflict.pattern!r}), and {conflict.why}. Its offsets are translated in standbys, "
             "and gateways refuse it.",
             "Give the consumers on one of both ways another group, then `switchyard usage forget USER --group "
             f"{conflict.group}`; or `switchyard direct-groups remove {conflict.pattern!r}`.",
-            "direct-group-used",
+            f"switchyard group {conflict.group}",
         )
 
 
@@ -99,12 +104,15 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
         if left_s > 0:
             why = f": {approval.reason}" if approval.reason else ""
             yield Problem(
+                "approval-waits",
                 f"approval of {approval.run}",
                 f"{approval.by or 'the schedule'} asked for it {duration(environment.age_s(approval.since))} ago{why}. "
                 "Airflow "
                 f"rejects it in {duration(left_s)}.",
-                "Approve or reject it in Airflow, on the page of the run or on *Required Actions*.",
-                "approval-waits",
+                "Approve or reject it in Airflow, on the page of the run or on *Required Actions*."
+                + (f" {approval.link}" if approval.link else ""),
+                "switchyard status",
+                since=approval.since,
             )
 
 
@@ -116,10 +124,11 @@ def _super_users(view: View) -> Iterator[Problem]:
         if led is not None and led not in homes:
             home = min(homes)
             yield Problem(
+                "super-user-elsewhere",
                 f"user {user}",
                 f"It is a super user of {home} and is led to {led}: it does not reach {home} through gateways.",
                 f"`switchyard bindings set user:{user} {home}`",
-                "super-user-elsewhere",
+                f"switchyard bindings set user:{user} {home}",
             )
 
 
@@ -135,12 +144,13 @@ def _without_executor(
             continue
         ago = duration(quiet_s(environment, operation))
         holds = f"it is {operation.state} and holds {amount(locks[operation.id], 'lock')}"
-        ways = f"`switchyard resume {operation.id}`, or `switchyard undo {operation.id}`"
+        resume, since = f"switchyard resume {operation.id}", last_step_at(environment, operation)
+        ways = f"`{resume}`, or `switchyard undo {operation.id}`"
         if by_run:
             text = f"No task of its run in Airflow has worked on it for {ago}; {holds}."
-            yield Problem(
-                about, text, f"Look at the run ({operation.by}). If it has ended: {ways}", "operation-without-executor"
-            )
+            remedy = f"Look at the run ({operation.by}). If it has ended: {ways}"
+            yield Problem("operation-without-executor", about, text, remedy, resume, since=since)
         else:
             text = f"No process has worked on it for {ago}; {holds}."
-            yield Problem(about, text, f"If its command was killed: {ways}", "operation-without-executor")
+            remedy = f"If its command was killed: {ways}"
+            yield Problem("operation-without-executor", about, text, remedy, resume, since=since)

@@ -23,6 +23,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Facts
+from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.settings import OF_A_COPY, STAMPS, settings_of, to_create
 from ha_core.plan.move.closure import closure
 from ha_core.plan.preflight import REVISION_RULES, PreflightCase, preflight
@@ -91,21 +92,25 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         case = replace(case, tails=committed_tails(environment, case))
         noted = noted_copies(environment, case, patience_s)
         case = replace(case, copies=noted.copies, noted=noted.reached, later=noted.later)
-    case = with_trials(environment, case, patience_s)
+    case = with_trials(environment, with_known_names(environment, case), patience_s)
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}
     for other in found.other_users:
         if other.name in moves.topics:
             other_users[other.name] = (*other_users.get(other.name, ()), other.who)
     crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
+    verdicts = tuple(preflight(case, *REVISION_RULES))
+    cost = preview(environment, view, request, moves, facts) if read else None
+    figures = {} if cost is None else {name: getattr(cost, name) for name in Preview.model_fields}
     return Proposal(
         request=request,
         revision=view.revision,
         moves=moves,
         other_users=other_users,
         crossings=crossings,
-        verdicts=tuple(preflight(case, *REVISION_RULES)),
-        preview=preview(environment, view, request, moves, facts) if read else None,
+        verdicts=verdicts,
+        preview=cost,
+        judged=judgement(environment.now(), view.revision, verdicts, **figures),
     )
 
 
@@ -208,6 +213,14 @@ def as_made(spec: TopicSpec, defaults: Mapping[str, str], brokers: int, request:
         # From the first record on: a broker that has not seen a later change of the setting would stamp records anew.
         config[STAMPS] = OF_A_COPY[STAMPS]
     return replace(spec, config=config)
+
+
+def with_known_names(environment: Environment, case: PreflightCase) -> PreflightCase:
+    """The case with the names of the clusters' topics, if the request names one that does not exist."""
+    if all(case.source(name) is not None for name in case.request.scope.topics):
+        return case
+    store = environment.store
+    return replace(case, known={topic for name in case.view.clusters for topic in store.known_names(KnownTopic, name)})
 
 
 def with_trials(environment: Environment, case: PreflightCase, timeout_s: float) -> PreflightCase:

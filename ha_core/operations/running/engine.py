@@ -59,6 +59,7 @@ def start(
         return created
     recover_one(environment)
     chosen.require_sound()
+    shown = chosen.judged
     await_free(environment, chosen.waits_for)
     if recheck:
         chosen = chosen.judged_again(environment)
@@ -71,7 +72,7 @@ def start(
             ended.append(crossing)
             if report.result != "succeeded":
                 raise StepFailedError(f"The crossing of operation {crossing} is {report.result}: {report.error}")
-        return create_operation(environment, chosen, operation_id)
+        return create_operation(environment, chosen, operation_id, shown)
     except RefusedError as error:
         if not ended:
             raise
@@ -230,6 +231,16 @@ def recover_one(environment: Environment) -> None:
             environment.say(f"operation {operation_id} was left by its executor: continuing it")
             environment.say(f"operation {operation_id}: {resume_orphan(recovery, operation_id)}")
             return
+
+
+def end_interrupted(environment: Environment, *lock_keys: str) -> None:
+    """Before an operation of one revision begins: end those of dead processes that have one of its locks. Where no
+    gateway runs, no other process does."""
+    for name in sorted({lock.operation for lock in environment.store.locks() if lock.key in lock_keys}):
+        operation = environment.operation(name)
+        if operation is not None and operation.ATOMIC and interrupted(environment, operation, BEGUN_S):
+            environment.say(f"operation {name} of {operation.by} was interrupted; ending it")
+            environment.say(f"operation {name}: {resume(environment, name).words}")
 
 
 def resume_orphan(recovery: OrphanRecovery, operation_id: str) -> str:

@@ -14,6 +14,7 @@ from ha_core.operations.proposal.proposal import expected_fence, plan
 from ha_core.operations.proposal.requests import make_request, written_in
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.operations.running import engine
+from ha_core.plan.facts.similar import did_you_mean
 from ha_core.plan.facts.verdict import Verdict, amount, by_level, error, info, warning
 from ha_core.plan.move.whole_cluster import parts
 
@@ -56,7 +57,7 @@ def plan_cluster(
     common = stub.model_dump(include={"origin", "target", "reason", "mode"})
     if missing := sorted({origin, target} - view.clusters.keys()):
         text = f"{', '.join(map(repr, missing))} is not registered."
-        way = "`switchyard clusters list` shows those that are."
+        way = f"`switchyard clusters list` shows those that are.{did_you_mean(missing[0], sorted(view.clusters))}"
         return ClusterProposal(
             revision=view.revision, verdicts=(error("unknown-cluster", "clusters", text, way),), **common
         )
@@ -68,7 +69,10 @@ def plan_cluster(
         if proposal.nothing_to_do:
             continue
         verdicts.update(dict.fromkeys(proposal.verdicts))
-        batches.append(MigrationBatch(number=len(batches) + 1, request=proposal.request, moves=proposal.moves))
+        number = len(batches) + 1
+        batches.append(
+            MigrationBatch(number=number, request=proposal.request, moves=proposal.moves, judged=proposal.judged)
+        )
     if not batches:
         text = f"Nothing is to move: {origin} serves no user, and no topic is written there."
         verdicts[error("nothing-to-move", f"cluster {origin}", text, "`switchyard status` shows where things are.")] = (

@@ -1,4 +1,4 @@
-"""Direct groups against groups of gateway clients: a group's numbers are of one kind only. No effects."""
+"""Finds groups that are direct groups and groups of gateway clients at once, which no group may be. No effects."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import NamedTuple
@@ -9,10 +9,10 @@ from ha_core.plan.facts.verdict import listed
 
 
 class Conflict(NamedTuple):
-    """A group that is named as direct, or would be, and that gateways lead clients of.
+    """A group that matches a pattern of direct groups, but that gateways know.
 
-    :ivar pattern: the one that names it.
-    :ivar why: how gateways know it, for people.
+    :ivar pattern: the pattern that names the group.
+    :ivar why: how gateways know the group, for people.
     """
 
     group: str
@@ -21,7 +21,7 @@ class Conflict(NamedTuple):
 
 
 def gateway_groups(view: View, usages: Iterable[Usage]) -> dict[str, str]:
-    """Group → how gateways know it: it is bound, was moved, or a user of it is known."""
+    """Group → how gateways know it: it is bound, it was moved, or one of its users is known."""
     users: dict[str, set[str]] = {}
     for usage in usages:
         for name in usage.groups:
@@ -33,16 +33,16 @@ def gateway_groups(view: View, usages: Iterable[Usage]) -> dict[str, str]:
 
 
 def conflicts(view: View, usages: Iterable[Usage]) -> Iterator[Conflict]:
-    """Direct groups that gateways know, by name."""
+    """Direct groups that gateways know, sorted by name."""
     for group, why in sorted(gateway_groups(view, usages).items() if view.direct_groups else ()):
         if (pattern := view.direct(group)) is not None:
             yield Conflict(group, pattern, why)
 
 
 def other_numbers(view: View, cluster: str, offsets: Mapping[Partition, int]) -> dict[Partition, tuple[int, int]]:
-    """Partition → (physical offset, client offset), where they differ, of a direct group's commits in a cluster.
+    """Partition → (physical offset, client offset) of a direct group's commits in a cluster, where both differ.
 
-    A cluster that holds no extent of a partition has a copy: its mirror brings the right number.
+    Partitions of which the cluster holds no extent are left out: they are copies, whose mirror brings the right number.
     """
     places = {key: (offset, view.client_place(cluster, key, offset)) for key, offset in offsets.items()}
     return {key: (offset, place) for key, (offset, place) in places.items() if place is not None and place != offset}

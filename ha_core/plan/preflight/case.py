@@ -56,6 +56,8 @@ class PreflightCase:
     """Findings of the last sync of the origin's mirrors in the target."""
     tails: Collection[LostTail] = ()
     """Lost tails of forced switches, in any cluster."""
+    known: Collection[str] = ()
+    """Topics that clusters were last seen to have, if the request names one that does not exist."""
     trials: Mapping[str, Trial] = field(default_factory=dict)
     """Validation of topics to be created in the target; topics without objections are missing."""
 

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from ha_core.model import MoveRequest
 from ha_core.model.scope import format_topic
+from ha_core.plan.facts.similar import did_you_mean
 from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
 
@@ -22,7 +23,8 @@ def registered(case: PreflightCase) -> Verdicts:
                 "unknown-cluster",
                 f"cluster {name}",
                 f"Cluster {name!r} is not registered (known: {known}).",
-                "Correct the name, or register it: `switchyard clusters add`.",
+                "Correct the name, or register it: `switchyard clusters add`."
+                + did_you_mean(name, sorted(case.view.clusters)),
             )
 
 

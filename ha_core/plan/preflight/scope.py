@@ -1,6 +1,7 @@
 """Pre-flight of the identities that a move names, and of locks of other operations."""
 
 from ha_core.model import Identity, Lock, Scope
+from ha_core.plan.facts.similar import did_you_mean
 from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
 from ha_core.plan.move.closure import lock_keys
 from ha_core.plan.preflight.case import PreflightCase
@@ -15,7 +16,8 @@ def users(case: PreflightCase) -> Verdicts:
         if bound is None or bound.empty:
             text = f"User {user} is not known: it has no binding and no use, seen or declared."
             way = "Correct the name, or declare what it uses: `switchyard usage declare`."
-            yield error("unknown-user", about, text, way)
+            known = sorted({*case.usage, *case.dormant, *case.view.bindings, *case.view.super_users})
+            yield error("unknown-user", about, text, way + did_you_mean(user, known))
         else:
             text = f"No usage of {user} is known: only its binding changes."
             way = "Declare its topics and groups if it has any: `switchyard usage declare`."
@@ -38,6 +40,17 @@ def super_users(case: PreflightCase) -> Verdicts:
 
 def bindings(case: PreflightCase) -> Verdicts:
     request = case.request
+    if strays := _strays(case):
+        who = listed(Scope(users=request.scope.users, instances=request.scope.instances).entries)
+        back = f"--from {request.origin} --to {request.target}"
+        yield error(
+            "bound-already",
+            who,
+            f"Bound to {request.target} already: only {listed(strays)} would move there.",
+            f"To move it away: --from {request.target} --to {request.origin}. To bring these after it, name them: "
+            f"`switchyard switch {listed(strays)} {back}`.",
+        )
+        return
     for user, instance in _identities(request.scope):
         bound = cluster_for_user(case.view, Identity(user, instance))
         about = f"user {user}" + (f"+{instance}" if instance else "")
@@ -50,6 +63,22 @@ def bindings(case: PreflightCase) -> Verdicts:
                 f"It is bound to {bound}, not to {request.origin}.",
                 f"Use --from {bound}, or correct the binding.",
             )
+
+
+def _strays(case: PreflightCase) -> tuple[str, ...]:
+    """Topics that a planned switch would bring to the cluster where all its users are already: it may be the wrong way
+    round, so they have to be named."""
+    scope, request = case.request.scope, case.request
+    named = _identities(scope)
+    if request.mode != "planned" or request.COPIES or not named or set(scope.entries) - set(_entries(named)):
+        return ()
+    bound = {cluster_for_user(case.view, Identity(*who)) for who in named}
+    return tuple(f"topic:{name}" for name in case.moves.topics) if bound == {request.target} else ()
+
+
+def _entries(identities: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    users = tuple(user for user, instance in identities if not instance)
+    return Scope(users=users, instances=tuple(one for one in identities if one[1])).entries
 
 
 def dormant(case: PreflightCase) -> Verdicts:

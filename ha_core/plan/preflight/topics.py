@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from ha_core.model import LostTail, Topic
 from ha_core.plan.facts.clusters import TopicFacts
 from ha_core.plan.facts.grouping import grouped
+from ha_core.plan.facts.similar import did_you_mean
 from ha_core.plan.facts.verdict import Verdict, Verdicts, amount, error, info, listed, warning
 from ha_core.plan.migration.crossing_stages import crossings
 from ha_core.plan.mirror.mirrored_topics import internal_topics
@@ -44,7 +45,9 @@ def placed(case: PreflightCase) -> Verdicts:
             text = f"Topic {topic} is being deleted in all clusters."
             yield error("deleted-topic", about, text, f"Leave it out; `switchyard topics delete {topic}` completes it.")
         elif writer is None and topic in named:
-            yield error("unknown-topic", about, f"Topic {topic} exists in no cluster.", "Correct the name.")
+            known = sorted({*case.view.topics, *case.known, *(name for _, name in case.facts.topics)})
+            way = f"Correct the name.{did_you_mean(topic, known)}"
+            yield error("unknown-topic", about, f"Topic {topic} exists in no cluster.", way)
         elif writer is None:
             text = f"Topic {topic} was used, but exists in no cluster: it is left out."
             yield warning("deleted-topic", about, text, "Nothing, if it was deleted on purpose.")

@@ -75,6 +75,8 @@ class Explanation:
     leading: Leading
     moved: MoveState
     allowed: Allowed
+    remote_topic: str | None = None
+    """The remote topic that the client sees under this name; all else is explained for it."""
 
 
 def explain(

@@ -30,8 +30,12 @@ def cluster_for_topic(
     if (document := view.mapped(topic)) is not None:
         return Resolved(document.writer, "map", False)
     bound, level = _bound(view, identity, topic)
-    holders = existing(topic)
     default = view.default_cluster
+    bindings = view.bindings.get(identity.user)
+    if bindings is not None and bindings.local_names is not None:
+        # The source's topic of a name that a remote topic gets, or will get, must not be read in its place.
+        return Resolved(bound or default, level, False)
+    holders = existing(topic)
     if not holders:
         return Resolved(bound or default, level, False)
     if bound in holders:

@@ -3,7 +3,7 @@
 Bodies and answers are JSON; `/openapi.json` describes them. Every call needs `Authorization: Bearer TOKEN`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, cast
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request, Response
@@ -23,6 +23,7 @@ from ha_core.platform.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, sh
 from ha_core.platform.serving.client_changes import add_client_changes
 from ha_core.platform.serving.discovery import DiscoveryFeed, add_discovery
 from ha_core.platform.serving.tokens import Caller, CallerTokens, Role
+from ha_core.platform.stored import StoredEntry
 from ha_core.platform.words import MAX_REASON, short
 
 ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
@@ -68,20 +69,46 @@ CallerOf = Callable[..., Caller]
 """A dependency of FastAPI that returns the caller, or refuses it."""
 
 
-def make_app(registry: Platform, tokens: CallerTokens, publishes_quotas: bool = False) -> FastAPI:
-    """:param publishes_quotas: whether quotas that clients change come into force."""
+Enforcement = Callable[[Mapping[str, int]], Sequence[str]]
+"""Kind → time of its newest change, to sentences that say where the changes are in force."""
+NO_ZOOKEEPER = "Whether a gateway enforces it is not known: the service has no ZooKeeper (--zookeeper)."
+
+
+class _Answers:
+    """Answers to changes."""
+
+    def __init__(self, enforcement: Enforcement | None) -> None:
+        self._enforcement = enforcement
+
+    def changed(self, made: StoredEntry, dry_run: bool) -> dict[str, Any]:
+        """The entry, and where its change is in force; not for a dry run, which changes nothing."""
+        if dry_run:
+            return made.to_json()
+        said = [NO_ZOOKEEPER] if self._enforcement is None else self._enforcement({made.kind: made.changed_us})
+        return {**made.to_json(), "enforcement": [*said]}
+
+
+def make_app(
+    registry: Platform,
+    tokens: CallerTokens,
+    publishes_quotas: bool = False,
+    enforcement: Enforcement | None = None,
+) -> FastAPI:
+    """:param publishes_quotas: whether quotas that clients change come into force.
+    :param enforcement: None: no ZooKeeper is known.
+    """
     app = _app(OPENAPI)
     app.state.tokens = tokens
     app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI})
     app.include_router(_of_gateways(registry, publishes_quotas))
-    add_operators(app, registry, _only("operator"))
+    add_operators(app, registry, _only("operator"), enforcement)
     return app
 
 
-def make_operators_app(registry: Platform, caller_of: CallerOf) -> FastAPI:
+def make_operators_app(registry: Platform, caller_of: CallerOf, enforcement: Enforcement | None = None) -> FastAPI:
     """The operators' paths, without tokens: for a server that authenticates callers itself."""
     app = _app(None)
-    add_operators(app, registry, caller_of)
+    add_operators(app, registry, caller_of, enforcement)
 
     def described() -> dict[str, Any]:
         return app.openapi()
@@ -97,10 +124,13 @@ def _app(openapi_url: str | None) -> FastAPI:
     return app
 
 
-def add_operators(app: FastAPI, registry: Platform, caller_of: CallerOf) -> None:
-    app.include_router(_of_operators(registry, caller_of))
+def add_operators(
+    app: FastAPI, registry: Platform, caller_of: CallerOf, enforcement: Enforcement | None = None
+) -> None:
+    answers = _Answers(enforcement)
+    app.include_router(_of_operators(registry, caller_of, answers))
     for kind in KINDS.values():
-        app.include_router(_of_kind(registry, kind, caller_of))
+        app.include_router(_of_kind(registry, kind, caller_of, answers))
 
 
 def _caller(request: Request, credentials: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)]) -> Caller:
@@ -153,7 +183,7 @@ def _of_gateways(registry: Platform, publishes_quotas: bool) -> APIRouter:
     return router
 
 
-def _of_operators(registry: Platform, caller_of: CallerOf) -> APIRouter:
+def _of_operators(registry: Platform, caller_of: CallerOf, answers: _Answers) -> APIRouter:
     router = APIRouter(prefix="/v1", tags=["operators"], dependencies=[Depends(caller_of)])
 
     @router.get("/history/{kind}")
@@ -170,9 +200,10 @@ def _of_operators(registry: Platform, caller_of: CallerOf) -> APIRouter:
         body: Password, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
     ) -> dict[str, Any]:
         secret = body.password.get_secret_value()
-        return registry.set_password(
+        made = registry.set_password(
             body.user, secret, caller.name, body.reason, body.version, body.iterations, dry_run
-        ).to_json()
+        )
+        return answers.changed(made, dry_run)
 
     @router.post("/passwords/generated")
     def generated(
@@ -183,19 +214,19 @@ def _of_operators(registry: Platform, caller_of: CallerOf) -> APIRouter:
     ) -> dict[str, Any]:
         made, secret = registry.generate_password(body.user, caller.name, body.reason, body.replace, dry_run)
         answer.headers["Cache-Control"] = "no-store"
-        return {**made.to_json(), "password": None if dry_run else secret}
+        return {**answers.changed(made, dry_run), "password": None if dry_run else secret}
 
     @router.post("/instances/issued", status_code=201)
     def issued(
         body: NewInstance, caller: Annotated[Caller, Depends(caller_of)], dry_run: bool = False
     ) -> dict[str, Any]:
         made = registry.new_instance(body.user, body.topics, body.description)
-        return registry.create(made, caller.name, body.reason, dry_run).to_json()
+        return answers.changed(registry.create(made, caller.name, body.reason, dry_run), dry_run)
 
     return router
 
 
-def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIRouter:
+def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf, answers: _Answers) -> APIRouter:
     router = APIRouter(prefix=f"/v1/{kind.KIND}", tags=[kind.KIND], dependencies=[Depends(caller_of)])
     who = Annotated[Caller, Depends(caller_of)]
     new = create_model(f"New{kind.__name__}", __base__=_ChangeBody, value=(kind, ...), reason=(_Reason, ...))
@@ -211,20 +242,21 @@ def _of_kind(registry: Platform, kind: type[Entry], caller_of: CallerOf) -> APIR
         return registry.read.get(kind.KIND, key).to_json()
 
     def create(body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
-        return registry.apply([put(body.value)], caller.name, body.reason, dry_run)[0].to_json()
+        return answers.changed(registry.apply([put(body.value)], caller.name, body.reason, dry_run)[0], dry_run)
 
     def change(key: str, body: Any, caller: who, dry_run: bool = False) -> dict[str, Any]:
         if body.value.key != key:
             raise InvalidError(
                 f"{short(key)} is not the key of this value, {short(body.value.key)} is: create an entry"
             )
-        return registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0].to_json()
+        made = registry.apply([put(body.value, body.version)], caller.name, body.reason, dry_run)[0]
+        return answers.changed(made, dry_run)
 
     def delete(
         key: str, caller: who, version: int, reason: Annotated[str, Query(min_length=1)], dry_run: bool = False
     ) -> dict[str, Any]:
         edit = Edit(kind.KIND, key, None, version)
-        return registry.apply([edit], caller.name, reason, dry_run)[0].to_json()
+        return answers.changed(registry.apply([edit], caller.name, reason, dry_run)[0], dry_run)
 
     create.__annotations__["body"], change.__annotations__["body"] = new, changed
     router.add_api_route("", items, methods=["GET"])

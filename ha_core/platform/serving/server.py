@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from ha_core.model.access import on_loopback
 from ha_core.platform.errors import InvalidError
 from ha_core.platform.platform import Platform
-from ha_core.platform.serving.app import make_app
+from ha_core.platform.serving.app import Enforcement, make_app
 from ha_core.platform.serving.connections import MAX_CONNECTIONS, PromptProtocol
 from ha_core.platform.serving.tokens import CallerTokens
 
@@ -51,6 +51,7 @@ def serve(
     certificate: Path | None,
     key: Path | None,
     publishes_quotas: bool,
+    enforcement: Enforcement | None = None,
 ) -> None:
     """Serve until the process is ended."""
-    uvicorn.run(**settings_of(make_app(registry, tokens, publishes_quotas), host, port, certificate, key))
+    uvicorn.run(**settings_of(make_app(registry, tokens, publishes_quotas, enforcement), host, port, certificate, key))

@@ -64,7 +64,7 @@ def test_readers_of_the_source_see_its_copy_and_others_do_not() -> None:
     assert listed(copied(allow("topic", "local", "read")), ask(REMOTE, version=8))[REMOTE]["error_code"] == DENIED
 
 
-def test_the_operations_of_a_remote_topic_are_those_of_readers() -> None:
+def test_the_authorized_operations_of_a_remote_topic_are_those_of_readers() -> None:
     # Given brokers that let the gateway do everything
     request = everything(8) | {"include_topic_authorized_operations": True}
     playbook = play(copied(), ApiKey.METADATA, 8, request)
@@ -173,7 +173,7 @@ def test_a_right_to_the_cluster_deletes_no_remote_topic_and_users_without_rights
     assert words == {"cluster": WHY, "topic": "Topic authorization failed."}
 
 
-def test_a_topic_of_equal_name_that_another_cluster_serves_is_changed() -> None:
+def test_a_topic_of_the_same_name_in_another_cluster_can_be_changed() -> None:
     # Given a user of east, which has a topic of the remote topic's name
     key, version, fields, results, _ = CHANGES["settings"]
     playbook = play(copied(bound="east", everywhere=True), key, version, requested(key, version, **fields))

@@ -48,7 +48,7 @@ def audited(talk: Talk) -> list[Denied]:
 
 
 @pytest.mark.parametrize("fast", [False, True])
-def test_a_produce_to_a_remote_topic_is_refused_for_good_and_the_rest_is_written(fast: bool) -> None:
+def test_produce_to_a_remote_topic_is_refused_permanently_and_other_topics_are_written(fast: bool) -> None:
     # Given
     talk = Talk(copied(FLOW), fast=fast)
     # When
@@ -62,7 +62,7 @@ def test_a_produce_to_a_remote_topic_is_refused_for_good_and_the_rest_is_written
     assert audited(talk) == [Denied("WRITE", "TOPIC", "A.orders", WHY)]
 
 
-def test_a_topic_of_equal_name_in_a_cluster_that_the_flow_does_not_write_is_written() -> None:
+def test_a_topic_of_the_same_name_in_a_cluster_without_the_flow_can_be_written() -> None:
     talk = Talk(copied(FLOW), Port("west", 1))
 
     assert talk.forwarded(PRODUCE, 9, produce(("A.orders", 0, batch())), to=WEST).topics == ["A.orders"]
@@ -104,7 +104,7 @@ def test_a_transaction_gets_no_partition_of_a_remote_topic() -> None:
     assert audited(talk) == [Denied("WRITE", "TOPIC", "A.orders", WHY)]
 
 
-def test_the_rest_of_a_produce_is_not_written_after_its_topic_became_remote() -> None:
+def test_a_split_produce_is_not_completed_after_its_topic_became_remote() -> None:
     # Given
     talk = Talk(copied())
     rest = half(talk, ("A.orders", 0, batch(payload=LARGE)), acks=-1)
@@ -118,7 +118,7 @@ def test_the_rest_of_a_produce_is_not_written_after_its_topic_became_remote() ->
     assert talk.session.context.life.cause is Cause.RIGHT_LOST
 
 
-def test_clients_write_again_when_the_flow_has_given_up_the_topic() -> None:
+def test_clients_may_write_again_once_the_flows_claim_has_ended() -> None:
     # Given
     talk = Talk(copied(FLOW))
     talk.ask(PRODUCE, 9, produce(("A.orders", 0, batch())))
@@ -130,14 +130,14 @@ def test_clients_write_again_when_the_flow_has_given_up_the_topic() -> None:
     assert talk.forwarded(PRODUCE, 9, produce(("A.orders", 0, batch())), to=EAST).topics == ["A.orders"]
 
 
-def test_a_cluster_without_flows_costs_its_clients_nothing() -> None:
+def test_clients_of_a_cluster_without_flows_pay_nothing_for_remote_topics() -> None:
     talk = Talk(copied(FLOW), Port("west", 1))
 
     assert talk.session.client.verdicts is None
     assert talk.session.client.routes("app").plain
 
 
-def test_rights_to_remote_topics_are_the_same_object_until_something_of_them_changes() -> None:
+def test_rights_to_remote_topics_are_the_same_object_until_they_change() -> None:
     state = copied(FLOW)
     talk = Talk(state)
     before = talk.session.client.verdicts

@@ -97,7 +97,7 @@ class FencedEnd(CrossingEnd, Effects[AnyStep]):
         fenced_ms = self.environment.ms_since(begun)
         self.journal.update(revision=self.revision)
         detail, words = self.summarize()
-        self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail})
+        self.journal.append("finish", "done", fenced_ms, {**self.detail(), **detail, "fenced_ms": round(fenced_ms, 1)})
         self.environment.say(
             f"finish {fenced_ms:.1f} ms ({amount(len(self.names), 'topic')}, revision={self.revision}): {words}"
         )

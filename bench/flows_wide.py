@@ -1,0 +1,146 @@
+"""A flow of a thousand topics with ten partitions each: takeovers, idle cost, memory, a new topic while all flow."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from confluent_kafka import KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
+from confluent_kafka.cimpl import NewTopic
+
+from bench.copiers import Program, program
+from bench.cost import rss_bytes
+from bench.figures import FigureTable, number
+from bench.ground import BenchError, Say, Scale, create_topic
+from stack.processes import members
+
+PARTITIONS = 10
+ALIAS = "wide"
+NEW_TOPIC_S = 5.0
+"""Goal for a new topic while all partitions flow."""
+_TRICKLE_S = 1_000
+"""Records per second to all partitions together."""
+_WAIT_S, _LOOK_S, _IDLE_S = 900.0, 1.0, 20.0
+
+
+def measured_wide(
+    scale: Scale, source: str, target: str, worker: Sequence[str], log: Path, say: Say
+) -> dict[str, float]:
+    """
+    :param worker: the command of a worker whose flow copies topics `w…` under `ALIAS`.
+    :raises BenchError: it did not get on.
+    """
+    topics = [f"w{number_}" for number_ in range(scale.pick(1_000, 20))]
+    keys = [(topic, partition) for topic in topics for partition in range(PARTITIONS)]
+    say(f"{len(topics)} topics with {PARTITIONS} partitions each are written")
+    _create(source, topics)
+    _write_each(source, keys)
+    found: dict[str, float] = {"partitions": len(keys)}
+    begun = time.monotonic()
+    with program(ALIAS, tuple(worker), {}, log, patience_s=40.0) as running:
+        _until(running, lambda: _flowing(target, keys) == len(keys))
+        found["all_s"] = time.monotonic() - begun
+        found["cpu_s"] = running.cpu_s()
+        say(f"{len(keys)} partitions flow after {found['all_s']:.0f} s, {found['cpu_s']:.0f} CPU-s")
+        time.sleep(scale.pick(60, 5))
+        before, at = running.cpu_s(), time.monotonic()
+        time.sleep(_IDLE_S)
+        found["idle_cores"] = (running.cpu_s() - before) / (time.monotonic() - at)
+        found["rss_mb"] = rss_bytes(members(running.process.pid)) / 1e6
+        with _trickle(source, keys):
+            create_topic(source, "w-new", PARTITIONS)
+            _write_each(source, new := [("w-new", partition) for partition in range(PARTITIONS)])
+            at = time.monotonic()
+            _until(running, lambda: _flowing(target, new) == len(new), 0.1)
+            found["new_topic_s"] = time.monotonic() - at
+            before, at = running.cpu_s(), time.monotonic()
+            time.sleep(_IDLE_S)
+            found["trickle_cores"] = (running.cpu_s() - before) / (time.monotonic() - at)
+    return found
+
+
+def table(found: dict[str, float]) -> FigureTable:
+    partitions = int(found["partitions"])
+    row = (
+        "switchyard",
+        number(found["all_s"]),
+        number(found["cpu_s"]),
+        number(1000 * found["cpu_s"] / partitions, 2),
+        number(found["idle_cores"], 2),
+        number(found["trickle_cores"], 2),
+        number(found["rss_mb"]),
+        number(found["new_topic_s"], 2),
+    )
+    header = ("by", "all flow s", "CPU-s", "CPU-ms each", "idle cores", "cores at 1,000/s", "MB", "new topic s")
+    return FigureTable(f"A flow of {partitions:,} partitions, {PARTITIONS} for each topic", header, (row,))
+
+
+def _create(bootstrap: str, topics: Sequence[str]) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    for first in range(0, len(topics), 50):
+        some = [NewTopic(topic, PARTITIONS) for topic in topics[first : first + 50]]
+        for future in admin.create_topics(some).values():
+            future.result(120)
+
+
+def _write_each(bootstrap: str, keys: Sequence[tuple[str, int]]) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 20})
+    for topic, partition in keys:
+        producer.produce(topic, b"%d" % partition, partition=partition)
+        producer.poll(0)
+    if left := producer.flush(300):
+        raise BenchError(f"{left} records were not written")
+
+
+@contextmanager
+def _trickle(bootstrap: str, keys: Sequence[tuple[str, int]]) -> Iterator[None]:
+    """Writes to one partition after the other while the block runs."""
+    ending = threading.Event()
+
+    def write() -> None:
+        producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5})
+        begun, sent = time.monotonic(), 0
+        while not ending.wait(0.02):
+            due = int((time.monotonic() - begun) * _TRICKLE_S)
+            for count in range(sent, due):
+                topic, partition = keys[count % len(keys)]
+                producer.produce(topic, b"more", partition=partition)
+            producer.poll(0)
+            sent = due
+        producer.flush(60)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield
+    finally:
+        ending.set()
+        thread.join()
+
+
+def _flowing(bootstrap: str, keys: Sequence[tuple[str, int]]) -> int:
+    """Number of the partitions whose copies have a record above their copier's marker."""
+    admin = AdminClient({"bootstrap.servers": bootstrap, "log_level": 3})
+    there = admin.list_topics(timeout=60).topics
+    wanted = {
+        TopicPartition(f"{ALIAS}.{topic}", partition): OffsetSpec.latest()
+        for topic, partition in keys
+        if f"{ALIAS}.{topic}" in there
+    }
+    if len(wanted) < len(keys):
+        return 0
+    try:
+        return sum(future.result(60).offset >= 2 for future in admin.list_offsets(wanted).values())
+    except KafkaException:  # just created, a leader does not know yet
+        return 0
+
+
+def _until(running: Program, true: Callable[[], bool], look_s: float = _LOOK_S) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not true():
+        running.check()
+        if time.monotonic() > deadline:
+            raise running.failed(f"it did not get on in {_WAIT_S:.0f} s")
+        time.sleep(look_s)

@@ -1,0 +1,146 @@
+"""Checks the seals of the history in ZooKeeper, or of an exported file; and seals what has ended without one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ha_core.model.seal import SealedOperation, SealFingerprint, SealHead
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import unchanged
+from ha_core.plan.audit.events import read_line
+from ha_core.plan.audit.seal_check import SealCheck, SealFault
+from ha_core.store.errors import StoreError
+from ha_core.store.store import Store
+
+MAX_FAULTS = 1_000
+MAX_LINE = 64 * 1024 * 1024
+"""Characters of one exported event; the store takes no more of an operation either."""
+
+
+@dataclass(frozen=True, slots=True)
+class SealReport:
+    """The result of a check."""
+
+    checked: int
+    anchor: SealFingerprint
+    """The seal before the first that was checked: it is taken as it is."""
+    newest: SealFingerprint
+    faults: tuple[SealFault, ...]
+    earlier: int
+    """Operations that ended before the first seal, under an earlier version, and have none."""
+    strict: bool | None
+    """None: not known, as of a file."""
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "checked": self.checked,
+            "anchor": str(self.anchor),
+            "newest": str(self.newest),
+            "faults": [{"kind": fault.kind, "about": fault.about, "text": fault.text} for fault in self.faults],
+            "earlier": self.earlier,
+            "strict": self.strict,
+        }
+
+
+def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealReport:
+    """Check all seals that are in ZooKeeper. Operations that end meanwhile are left out.
+
+    :param expected: a fingerprint that was kept elsewhere.
+    """
+    names = store.operation_names()
+    damage: list[SealFault] = []
+    head: SealHead | None = None
+    try:
+        head = store.seal_head()
+    except StoreError as error:
+        damage.append(SealFault("head", "/seals", str(error)))
+    check = SealCheck(_anchor(store, head), expected)
+    sealed: set[str] = set()
+    first_at = ""
+
+    def followed() -> Iterator[SealedOperation]:
+        nonlocal first_at
+        for one in store.sealed_operations(check.anchor.number, None if head is None else head.number):
+            assert one.seal is not None
+            first_at = first_at or one.seal.at
+            sealed.add(one.seal.operation)
+            yield one
+
+    found = [*damage, *check.faults(followed()), *check.end(head)]
+    if head is None:
+        right = SealHead(number=check.newest.number, hash=check.newest.hash)
+        right = right.changed(trimmed=check.anchor.number, trimmed_hash=check.anchor.hash)
+        found.append(SealFault("head", "/seals", f"by the seals that are there it should be {right.model_dump_json()}"))
+    unsealed = list(_unsealed(store, names - sealed))
+    late = [name for name, ended in unsealed if first_at and ended >= first_at]
+    found += [
+        SealFault("unsealed", name, "it ended without a seal, under an earlier version or a damage") for name in late
+    ]
+    earlier = len(unsealed) - len(late)
+    strict = store.strict_history() is not None
+    return SealReport(check.checked, check.anchor, check.newest, tuple(found[:MAX_FAULTS]), earlier, strict)
+
+
+def _anchor(store: Store, head: SealHead | None) -> SealFingerprint:
+    if head is not None:
+        return head.anchor
+    first = next(store.seals(), None)
+    return SealFingerprint() if first is None else SealFingerprint(first.number - 1, first.before)
+
+
+def _unsealed(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Ids and ends of those of these operations that have ended, and got no seal meanwhile."""
+    newer = {seal.operation for seal in store.seals()}
+    for name in sorted(names):
+        one = store.ended_operation(name)
+        if name not in newer and one.operation is not None and (ended := one.operation.get("ended")):
+            yield name, str(ended)
+
+
+def check_file(path: Path, expected: SealFingerprint | None = None) -> SealReport:
+    """Check an export, without ZooKeeper.
+
+    :raises RefusedError: it cannot be read, or a line is no event.
+    """
+    check: SealCheck | None = None
+    earlier = 0
+    faults: list[SealFault] = []
+    for one in _events(path):
+        if one.seal is None:
+            earlier += 1
+            continue
+        if check is None:
+            check = SealCheck(SealFingerprint(one.seal.number - 1, one.seal.before), expected)
+        faults += check.faults([one])
+    if check is None:
+        raise unchanged(f"{path} has no sealed operation. Export a time in which operations have ended.")
+    faults += check.end(None)
+    return SealReport(check.checked, check.anchor, check.newest, tuple(faults[:MAX_FAULTS]), earlier, None)
+
+
+def _events(path: Path) -> Iterator[SealedOperation]:
+    number = 0
+    try:
+        with path.open(encoding="utf-8") as file:
+            while line := file.readline(MAX_LINE):
+                number += 1
+                if line.strip():
+                    yield read_line(line)
+    except OSError as error:
+        raise unchanged(f"{path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise unchanged(f"{path}, line {number}: {error}.") from error
+
+
+def seal_unsealed(environment: Environment) -> list[str]:
+    """Seal operations that have ended without a seal, as they are now; returns their ids, the oldest first.
+
+    :raises StoreError: the newest seal is damaged.
+    """
+    store = environment.store
+    store.seal_head()
+    ended = sorted((ended, name) for name, ended in _unsealed(store, store.operation_names()))
+    return [name for _, name in ended if store.seal_ended(name, environment.now())]

@@ -1,0 +1,1 @@
+"""The history as evidence: seals, events, and answers to an auditor's questions."""
