@@ -12,7 +12,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -178,17 +178,17 @@ def cluster_dead(ground: Ground) -> Iterator[int]:
 
 
 def writer_masked(ground: Ground) -> Iterator[int]:
-    switchyard(ground.stack, "mask", "east", "--reason", "drill", "--force", "--yes")
+    switchyard(ground.stack, "mask", "east", "--reason", "drill", "--force")
     yield 60
-    switchyard(ground.stack, "unmask", "east", "--reason", "drill", "--yes")
+    switchyard(ground.stack, "unmask", "east", "--reason", "drill")
 
 
 def mirror_behind(ground: Ground) -> Iterator[int]:
     throttled = ("mirror", "throttle", "mirrored", "--to", "west", "--reason", "drill")
-    switchyard(ground.stack, *throttled, "--max-bytes-s", "1000", "--yes")
+    switchyard(ground.stack, *throttled, "--max-bytes-s", "1000")
     ground.shows("max(switchyard_mirror_longest_rpo_seconds) > 40")
     yield 90
-    switchyard(ground.stack, *throttled, "--max-bytes-s", "none", "--yes")
+    switchyard(ground.stack, *throttled, "--max-bytes-s", "none")
 
 
 def mirror_job_killed(ground: Ground) -> Iterator[int]:
@@ -234,8 +234,7 @@ def cluster_left_by_force(ground: Ground) -> Iterator[int]:
     ground.stack.kill("cluster/east")
     ground.shows("max(switchyard_gateway_cluster_reachable{cluster='east'}) == 0")
     forced = ("--mode", "forced", "--unread", "skip", "--reason", "drill", "--yes", "--force")
-    with suppress(Exception):
-        switchyard(ground.stack, "switch", "user:mirrored", "--from", "east", "--to", "west", *forced)
+    switchyard(ground.stack, "switch", "user:mirrored", "--from", "east", "--to", "west", *forced)
     ground.stack.restart("cluster/east")
     ground.shows("switchyard_problems{code='not-reconciled'}")
     yield 60

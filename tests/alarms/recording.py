@@ -6,8 +6,9 @@ gauges stay, and whatever grew goes on to grow as it did.
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby, repeat
 from pathlib import Path
 from typing import Any, Self
 
@@ -65,14 +66,15 @@ class Recording:
     @classmethod
     def read(cls, fault: str) -> Self:
         document = json.loads((FOLDER / f"{fault}.json").read_text())
-        return cls(fault, document["began_s"], document["series"])
+        series = {name: list(_unpacked(text)) for name, text in document["series"].items()}
+        return cls(fault, document["began_s"], series)
 
     def write(self) -> None:
         FOLDER.mkdir(exist_ok=True)
         lines = ",\n".join(
-            f"  {json.dumps(name)}: {json.dumps(values)}" for name, values in sorted(self.series.items())
+            f"  {json.dumps(name)}: {json.dumps(_packed(values))}" for name, values in sorted(self.series.items())
         )
-        text = f'{{"began_s": {self.began_s}, "series": {{\n{lines}\n}}}}\n'
+        text = f'{{"began_s": {self.began_s:.3f}, "series": {{\n{lines}\n}}}}\n'
         (FOLDER / f"{self.fault}.json").write_text(text)
 
     def input_series(self, minutes: int) -> list[dict[str, str]]:
@@ -96,6 +98,20 @@ class Recording:
         step = 0.0 if last is None or before is None or not grows else max(0.0, (last - before) / STEPS)
         for number in range(1, more + 1):
             yield None if last is None else last + number * step
+
+
+def _packed(values: Iterable[float | None]) -> str:
+    """`5*3 _` are three times 5 and a scrape without a value."""
+    runs = [(value, len(list(those))) for value, those in groupby(values)]
+    return " ".join(
+        f"{'_' if value is None else repr(round(value, 3))}{f'*{count}' if count > 1 else ''}" for value, count in runs
+    )
+
+
+def _unpacked(text: str) -> Iterator[float | None]:
+    for run in text.split():
+        value, _, count = run.partition("*")
+        yield from repeat(None if value == "_" else float(value), int(count or 1))
 
 
 def _texts(values: Iterable[float | None]) -> Iterable[str]:

@@ -1,5 +1,6 @@
 """The rules of `deploy/prometheus`, played the metrics of real faults: each fires on its fault, and on no other day."""
 
+import re
 import subprocess
 from collections.abc import Collection
 from pathlib import Path
@@ -106,9 +107,18 @@ def test_every_rule_says_what_to_do_next_and_has_a_runbook() -> None:
         annotations = rule["annotations"]
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         assert annotations.keys() == {"summary", "description", "runbook_url"}, rule["alert"]
-        assert annotations["runbook_url"].startswith("docs/runbooks/")
-        assert annotations["runbook_url"].endswith(".md")
+        assert (ROOT / annotations["runbook_url"]).parent == ROOT / "docs" / "runbooks"
+        assert (ROOT / annotations["runbook_url"]).is_file(), annotations["runbook_url"]
         assert len(annotations["summary"]) < 180
+
+
+def test_a_runbook_names_its_alarms_and_no_others() -> None:
+    runbooks = {path.name: path.read_text("utf-8") for path in (ROOT / "docs" / "runbooks").glob("*.md")}
+    named = {(name, alert) for name, text in runbooks.items() for alert in re.findall(r"`(Switchyard[A-Z]\w+)`", text)}
+    own = {(Path(rule["annotations"]["runbook_url"]).name, rule["alert"]) for rule in rules()}
+
+    assert own - named == set()
+    assert {alert for _, alert in named} == {alert for _, alert in own}
 
 
 def test_every_rule_has_a_fault_on_which_it_fires() -> None:
