@@ -30,8 +30,8 @@ class DrillStep(Part):
 class ServiceFigures(Part):
     """The figures of one service. None: not measured, and never 0 in its place.
 
-    :ivar rto_ms: longest time without an acknowledged write. Of a canary it is measured; of others it is the time for
-        which their topics were fenced.
+    :ivar rto_ms: longest time without an acknowledged write. A canary measures it; for other services it is the time
+        for which their topics were fenced.
     :ivar lost: acknowledged records that were not delivered (of a canary), or that no copy had.
     """
 
