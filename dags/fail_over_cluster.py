@@ -11,7 +11,9 @@ above all that the dead cluster can hold. Two fields are enough: the cluster, an
 | `release` | always runs: no fence and no lock is left | clear the task |
 
 It is refused while the cluster answers. There is no dry run and no approval: each second is one without service. To
-look first, use **switch_cluster**, or `switchyard switch cluster:NAME --mode forced --dry-run`.
+look first, use **switch_cluster** with a dry run.
+
+Without Airflow: `switchyard switch cluster:NAME --from NAME --to NAME --mode forced --unread wait --reason …`.
 
 Records that no copy had are counted when the cluster is back: **reconcile_returned_cluster**. Readers of topics without
 a copy **wait** for records that only the dead cluster has, unless you choose otherwise.

@@ -70,7 +70,7 @@ PARAMS = {
         "RPO target, records", "Lost records. Empty: none.", ["null", "integer"], forms.HOW, default=None, minimum=0
     ),
     "schedule": forms.optional_text(
-        "Schedule", "The schedule that this drill fulfils (`switchyard drill schedule`).", forms.HOW
+        "Schedule", "The schedule that this drill fulfils (**switchyard drill schedule**).", forms.HOW
     ),
     "approval": forms.approval(),
 }
