@@ -33,8 +33,8 @@ _FIRING = {
     "writer_masked": ("Problem",),
     "mirror_behind": ("MirrorBehind",),
     "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
-    "cluster_dead": ("ClusterAway", "FactsStale", "MirrorLagUnknown"),
-    "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "StateNotSeen"),
+    "cluster_dead": ("ClusterAway", "FactsStale", "MirrorBehind"),
+    "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
     "cluster_left_by_force": ("RecordsReportedLost",),
 }
 FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
@@ -66,6 +66,13 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
     "SwitchyardClusterAwayForOne": [
         _of_gateway("switchyard_gateway_cluster_reachable", 0, "0x240", cluster="east"),
         _of_gateway("switchyard_gateway_cluster_reachable", 1, "1x240", cluster="east"),
+    ],
+    "SwitchyardMirrorLagUnknown": [
+        {
+            "series": 'switchyard_mirror_unknown_lag_partitions{instance="127.0.0.1:3",job="switchyard-mirror",'
+            'source="east",target="west"}',
+            "values": "2x240",
+        }
     ],
     "SwitchyardFlowStands": [
         {"series": 'switchyard_flow_up{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}
