@@ -16,15 +16,15 @@ MAX_NAME = 200
 
 
 @dataclass(slots=True)
-class _User:
+class _RefusedUser:
     first: float
     refused: int = 0
 
 
 @dataclass(slots=True)
-class _Fence:
+class _CountedFence:
     ended: float | None = None
-    users: dict[str, _User] = field(default_factory=dict)
+    users: dict[str, _RefusedUser] = field(default_factory=dict)
     others: set[str] = field(default_factory=set)
     refused: int = 0
 
@@ -33,12 +33,12 @@ class _Fence:
 class FenceCosts:
     """Used on the event loop only. Times are those of sessions."""
 
-    _fences: dict[str, _Fence] = field(default_factory=dict)
+    _fences: dict[str, _CountedFence] = field(default_factory=dict)
 
     def follow(self, standing: Collection[str], now: float) -> None:
         """These operations' fences stand from now on; other fences have ended."""
         for operation in sorted(standing):
-            self._fences.setdefault(operation, _Fence())
+            self._fences.setdefault(operation, _CountedFence())
         for operation, fence in self._fences.items():
             if operation in standing:
                 fence.ended = None
@@ -61,7 +61,7 @@ class FenceCosts:
                 if len(fence.others) < MAX_USERS * 100:
                     fence.others.add(name)
                 return
-            found = fence.users[name] = _User(now)
+            found = fence.users[name] = _RefusedUser(now)
         found.refused += 1
 
     def report(self, now: float) -> dict[str, FenceCost]:
@@ -69,7 +69,7 @@ class FenceCosts:
         return {operation: _cost(fence, now) for operation, fence in self._fences.items()}
 
 
-def _cost(fence: _Fence, now: float) -> FenceCost:
+def _cost(fence: _CountedFence, now: float) -> FenceCost:
     until = now if fence.ended is None else fence.ended
     users = {name: (one.refused, round(max(0.0, until - one.first) * 1000, 1)) for name, one in fence.users.items()}
     return FenceCost(refused=fence.refused, users=users, users_left_out=len(fence.others))

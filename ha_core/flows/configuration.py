@@ -404,7 +404,7 @@ class _Flow:
         try:
             value = int(found.value)
         except ValueError:
-            self._file.error(found.line, f"{name}={short(found.value)} is no whole number")
+            self._file.error(found.line, f"{name}={short(found.value)} is not a whole number")
             return least
         if not least <= value < 2**31:
             self._file.error(found.line, f"{name}={short(found.value)} is not between {least} and {2**31 - 1}")
@@ -415,7 +415,9 @@ class _Flow:
     def _one_of(self, name: str) -> str:
         found = self.get(name)
         if found.value not in FLOW_KEYS[name].valid:
-            self._file.error(found.line, f"{name}={short(found.value)} is none of {', '.join(FLOW_KEYS[name].valid)}")
+            self._file.error(
+                found.line, f"{name}={short(found.value)} is not one of {', '.join(FLOW_KEYS[name].valid)}"
+            )
         return found.value
 
     def _consumer(self, name: str, values: Mapping[str, T], default: T) -> T:

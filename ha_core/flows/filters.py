@@ -53,8 +53,8 @@ class Patterns:
         for text in kept:
             if reason := _no_pattern(text):
                 raise FlowError(
-                    f"{key}: {_short(text)} is no regular expression here ({reason}). Java's classes such as "
-                    "\\p{Alpha} and its set operations have to be written as ranges, [A-Za-z]."
+                    f"{key}: {_short(text)} cannot be used as a regular expression here ({reason}). Java's classes "
+                    "such as \\p{Alpha} and its set operations have to be written as ranges, [A-Za-z]."
                 )
         whole = "|".join(kept)
         if reason := _no_pattern(whole):

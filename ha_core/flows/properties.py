@@ -55,7 +55,7 @@ def parse(text: str, name: str) -> dict[str, Property]:
             key, value = element.key, element.value
             if key in properties:
                 raise FlowError(
-                    f"{name}, line {line}: {key} is set in line {properties[key].line} already; remove one of them"
+                    f"{name}, line {line}: {key} is already set in line {properties[key].line}; remove one of them"
                 )
             properties[key] = Property(value.rstrip(), line)
     except javaproperties.InvalidUEscapeError as error:

@@ -65,7 +65,7 @@ def _about(key: str, found: Property, aliases: Sequence[str]) -> Iterator[Remark
         target = _alias_of(rest, aliases)
         if target is None or source not in aliases:
             unknown = source if source not in aliases else rest.partition(".")[0]
-            text = f"{short(key)} names the cluster {short(unknown)!r}, which `clusters` does not have"
+            text = f"{short(key)} names the cluster {short(unknown)!r}, which `clusters` does not list"
             yield Remark(found.line, f"{text} ({', '.join(aliases)})", error=True)
             return
         name = rest.removeprefix(f"{target}.")
@@ -123,4 +123,4 @@ def _about_client_key(key: str, name: str, found: Property) -> Iterator[Remark]:
     elif name.startswith(WORKER_PREFIXES):
         yield Remark(found.line, f"{key} has no effect: it belongs to Kafka Connect's workers")
     else:
-        yield Remark(found.line, f"{short(key)} is no key of MirrorMaker 2, and has no effect; is it misspelt?")
+        yield Remark(found.line, f"{short(key)} is not a key of MirrorMaker 2 and has no effect; is it misspelt?")

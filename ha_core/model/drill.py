@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -30,8 +31,8 @@ class DrillStep(Part):
 class ServiceFigures(Part):
     """The figures of one service. None: not measured, and never 0 in its place.
 
-    :ivar rto_ms: longest time without an acknowledged write. Of a canary it is measured; of others it is the time for
-        which their topics were fenced.
+    :ivar rto_ms: longest time without an acknowledged write. A canary measures it; for other services it is the time
+        for which their topics were fenced.
     :ivar lost: acknowledged records that were not delivered (of a canary), or that no copy had.
     """
 
@@ -115,7 +116,15 @@ class DrillSchedule(Document):
     rto_target_ms: int | None = None
     lost_target: int | None = None
 
-    def due_at(self, drills: tuple[Drill, ...] | list[Drill]) -> datetime:
+    def overdue_days(self, drills: Iterable[Drill], now: str) -> float | None:
+        """Days since its drill was due; None: it is not due yet.
+
+        :param now: UTC, ISO 8601.
+        """
+        late = datetime.fromisoformat(now) - self.due_at(drills)
+        return late / timedelta(days=1) if late > timedelta() else None
+
+    def due_at(self, drills: Iterable[Drill]) -> datetime:
         """When the next one has to have ended. A drill that aborted or failed does not count."""
         ended = [one.ended for one in drills if one.schedule == self.name and one.result in {"passed", "missed"}]
         return datetime.fromisoformat(max(ended, default=self.since)) + timedelta(days=self.every_days)

@@ -58,7 +58,7 @@ def drills_page(drills: Sequence[Drill], schedules: Sequence[DrillSchedule], lat
         yield Table(("drill", "kind", "scope", "way", "worst RTO ms", "result"), rows, max_rows=MAX_ROWS)
     if schedules:
         due = [
-            (one.name, one.kind, " ".join(one.scope), f"each {one.every_days} days", one.due_at(list(drills)).date())
+            (one.name, one.kind, " ".join(one.scope), f"each {one.every_days} days", one.due_at(drills).date())
             for one in schedules
         ]
         yield Table(("schedule", "kind", "scope", "how often", "due"), due, max_rows=MAX_ROWS)

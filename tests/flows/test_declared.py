@@ -43,7 +43,7 @@ def test_nested_and_flat_keys_become_keys_of_properties() -> None:
             {"apiVersion": "v1", "kind": "KafkaMirrorMaker2"},
             "a resource of Kubernetes .KafkaMirrorMaker2",
         ),
-        ({1: "a"}, "no text"),
+        ({1: "a"}, "is not a string"),
     ],
 )
 def test_a_mapping_that_properties_cannot_express_is_refused(nested: Any, named: str) -> None:

@@ -12,7 +12,6 @@ from ha_core.operations.drill.figures import (
     changes_since,
     fence_figures,
     longest_gap_ms,
-    overdue,
 )
 
 
@@ -97,4 +96,4 @@ def test_a_drill_is_due_some_days_after_the_last_one_that_went_to_its_end(
         by="test",
         since="2025-12-22T00:05:00.000Z",
     )
-    assert overdue(schedule, drills, "2026-04-11T00:05:00.000Z") == days
+    assert schedule.overdue_days(drills, "2026-04-11T00:05:00.000Z") == days

@@ -606,3 +606,12 @@ def test_a_hanging_transaction_refuses_a_planned_move_with_the_command_that_ends
 
     assert (verdict.code, verdict.number, verdict.unit) == ("hanging-transaction", 1, "transactions")
     assert "--bootstrap-server east:9092 abort --topic orders --partition 1 --start-offset 40" in verdict.remedy
+
+
+def test_a_user_with_local_names_is_not_moved_with_running_clients() -> None:
+    named = Case(bindings=(UserBindings(user="alice", cluster="east", local_names="A"),))
+
+    (found,) = errors(named)
+
+    assert (found.code, found.about) == ("local-names", "user alice")
+    assert "bindings delete user:alice --local-names" in found.remedy

@@ -10,7 +10,6 @@ from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.model import Drill, DrillSchedule
 from ha_core.model.drill import DrillKind
 from ha_core.operations.drill.canary import Canary, settings_of
-from ha_core.operations.drill.figures import overdue
 from ha_core.operations.drill.rehearsal import DrillOrder, Rehearsal, begun, go_home, propose
 from ha_core.operations.engine.errors import unchanged
 from ha_core.present.drills import drill_page, drills_page
@@ -70,7 +69,7 @@ def show_all(session: CommandRun) -> CommandResult:
     store = session.environment.store
     drills, schedules = store.drills(), store.drill_schedules()
     now = session.environment.now()
-    late = {one.name: days for one in schedules if (days := overdue(one, drills, now)) is not None}
+    late = {one.name: days for one in schedules if (days := one.overdue_days(drills, now)) is not None}
     document = {"drills": drills, "schedules": schedules, "overdue_days": late}
     waits = late or any(one.away for one in drills)
     return CommandResult(document, drills_page(drills, schedules, late), ATTENTION if waits else SUCCESS)

@@ -58,6 +58,7 @@ KNOWN_EVERY_S = 0.5
 MAX_RUNS = 200
 """Runs reported per partition; a source with small transactions has one run for each."""
 MAX_RUNS_IN_ALL = 20_000
+_RENEW_LOOK_S = 10.0
 RENEW_S = 6 * 3600.0
 """Age after which a lane takes its own copy over: brokers forget an unused fence, per partition after a day."""
 
@@ -364,8 +365,8 @@ class Copying:
         self._fetching.add(lane)
 
     def _renew(self, now: float) -> None:
-        """Renews a few lanes at a time."""
-        self._renew_at = now + 1.0
+        """Renews a part of the lanes at a time, all within an hour."""
+        self._renew_at = now + min(_RENEW_LOOK_S, self._renew_s)
         lanes = [state for state in self._states.values() if isinstance(state, CopyLane)]
         old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
         for lane in old[: 1 + len(lanes) // 100]:

@@ -3,10 +3,9 @@
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import pairwise
 
-from ha_core.model.drill import Drill, DrillSchedule, ServiceFigures
+from ha_core.model.drill import Drill, ServiceFigures
 
 
 @dataclass
@@ -99,15 +98,6 @@ def changes_since(before: Drill | None, now: Drill) -> tuple[str, ...]:
         if rto_ms and one.rto_ms and one.rto_ms > 2 * rto_ms:
             found.append(f"{one.name}: RTO {rto_ms} → {one.rto_ms} ms")
     return tuple(found)
-
-
-def overdue(schedule: DrillSchedule, drills: Sequence[Drill], now: str) -> float | None:
-    """Days since the schedule's drill was due; None: it is not due yet.
-
-    :param now: UTC, ISO 8601.
-    """
-    late = datetime.fromisoformat(now) - schedule.due_at(list(drills))
-    return late.total_seconds() / 86_400 if late.total_seconds() > 0 else None
 
 
 def _listed(versions: Iterable[str]) -> str:

@@ -11,6 +11,7 @@ from ha_core.operations.clusters.registered import ClusterState
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.mirror.health import lacking, not_in_sync, orphaned, uncopied_mirrors
 from ha_core.operations.mirror.pattern_states import pattern_problems
+from ha_core.operations.overview.drill_health import drill_problems
 from ha_core.operations.overview.gateway_health import gateway_problems
 from ha_core.operations.overview.operation_health import operation_problems
 from ha_core.operations.overview.platform_health import platform_problems
@@ -49,6 +50,7 @@ def problems(
         *left_behind(environment),
         *not_in_sync(environment),
         *pattern_problems(environment, view),
+        *drill_problems(environment),
         *platform_problems(environment),
         *_usage(environment),
     )

@@ -24,6 +24,8 @@ ProblemCode = Literal[
     # mirrors and patterns
     "mirror-not-copied", "mirror-stopped", "mirror-unreadable", "mirror-without-source", "copy-begins-later",
     "mirror-not-in-sync", "pattern-unattended", "pattern-failed", "pattern-unreadable", "topic-without-mirror",
+    # drills
+    "drill-away", "drill-overdue",
     # users, rights, quotas
     "platform-unfollowed", "platform-behind", "platform-unreadable", "usage-full",
     # notices
@@ -170,6 +172,14 @@ MEANINGS: Mapping[ProblemCode, CodeMeaning] = {
     "pattern-failed": CodeMeaning("alarm", "The job cannot link the topics of a pattern.", "`pattern P of A in B`"),
     "pattern-unreadable": CodeMeaning("alarm", "This version cannot read a MirrorPattern.", "`pattern KEY`"),
     "topic-without-mirror": CodeMeaning("alarm", "A pattern chooses a topic that gets no mirror.", "`topic NAME`"),
+    "drill-away": CodeMeaning(
+        "alarm",
+        "The scope of a drill has been in the other cluster for half an hour: its process has died, or its way home is "
+        "not free.",
+        "`drill ID`",
+        _STATE,
+    ),
+    "drill-overdue": CodeMeaning("alarm", "A scheduled drill was not run in time.", "`drill schedule NAME`", _STATE),
     "platform-unfollowed": CodeMeaning(
         "alarm", "Users, rights or quotas were changed in a platform that no gateway follows.", "`KIND`", "the change"
     ),

@@ -15,8 +15,8 @@ Code = Literal[
     "unreachable-cluster", "no-describe-producers", "origin-answers", "origin-taken-for-dead", "last-seen",
     "never-seen", "group-last-seen",
     # the scope
-    "unknown-user", "unseen-user", "dormant-use", "super-user", "bound-already", "bound-elsewhere", "locked",
-    "no-gateway", "nothing-to-move",
+    "unknown-user", "unseen-user", "dormant-use", "super-user", "bound-already", "bound-elsewhere", "local-names",
+    "locked", "no-gateway", "nothing-to-move",
     # topics
     "unknown-topic", "deleted-topic", "written-in-target", "written-elsewhere", "crossing-ends", "crossing-elsewhere",
     "unknown-in-target", "deleted-in-target", "unknown-partitions", "partition-count", "foreign-data", "own-tail",

@@ -31,6 +31,7 @@ RULES = (
     scope.super_users,
     scope.users,
     scope.bindings,
+    scope.local_names,
     scope.dormant,
     scope.locks,
     topics.of_the_cluster,

@@ -65,6 +65,22 @@ def bindings(case: PreflightCase) -> Verdicts:
             )
 
 
+def local_names(case: PreflightCase) -> Verdicts:
+    """Users whose names of topics depend on their cluster: a move carries running clients, whose positions in topics
+    that do not move would become offsets of other logs."""
+    for user in sorted(case.request.scope.named_users):
+        bound = case.view.bindings.get(user)
+        if bound is not None and bound.local_names is not None:
+            yield error(
+                "local-names",
+                f"user {user}",
+                f"{user} sees remote topics of {bound.local_names} under local names: bound to another cluster, its "
+                "running clients would read other logs at the offsets of these.",
+                f"`switchyard bindings delete user:{user} --local-names`, with its consumers stopped; or stop them and "
+                "change its binding alone (`switchyard bindings set`).",
+            )
+
+
 def _strays(case: PreflightCase) -> tuple[str, ...]:
     """Topics that a planned switch would bring to the cluster where all its users are already: it may be the wrong way
     round, so they have to be named."""
