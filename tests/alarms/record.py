@@ -233,7 +233,7 @@ def cluster_left_by_force(ground: Ground) -> Iterator[int]:
     """The clients of a dead cluster go on at its copy; it comes back, and its last records are not counted."""
     ground.stack.kill("cluster/east")
     ground.shows("max(switchyard_gateway_cluster_reachable{cluster='east'}) == 0")
-    forced = ("--mode", "forced", "--unread", "skip", "--reason", "drill", "--yes", "--force")
+    forced = ("--mode", "forced", "--unread", "skip", "--reason", "drill", "--yes")
     switchyard(ground.stack, "switch", "user:mirrored", "--from", "east", "--to", "west", *forced)
     ground.stack.restart("cluster/east")
     ground.shows("switchyard_problems{code='not-reconciled'}")

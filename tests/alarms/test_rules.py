@@ -30,12 +30,9 @@ _FIRING = {
     "gateway_paused": ("GatewayDown",),
     "gateway_starved": ("GatewaySlow",),
     "gateway_cut_from_zookeeper": ("GatewayDoesNotFollow", "GatewayNotReady", "LeaseRunsOut"),
-    "writer_masked": ("Problem",),
-    "mirror_behind": ("MirrorBehind",),
     "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
-    "cluster_dead": ("ClusterAway", "FactsStale", "MirrorLagUnknown"),
-    "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "StateNotSeen"),
-    "cluster_left_by_force": ("RecordsReportedLost",),
+    "cluster_dead": ("ClusterAway", "FactsStale", "MirrorBehind"),
+    "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
 }
 FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
 """Recorded fault → all alarms that it raises."""
@@ -67,8 +64,25 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
         _of_gateway("switchyard_gateway_cluster_reachable", 0, "0x240", cluster="east"),
         _of_gateway("switchyard_gateway_cluster_reachable", 1, "1x240", cluster="east"),
     ],
+    "SwitchyardMirrorLagUnknown": [
+        {
+            "series": 'switchyard_mirror_unknown_lag_partitions{instance="127.0.0.1:3",job="switchyard-mirror",'
+            'source="east",target="west"}',
+            "values": "2x240",
+        }
+    ],
+    "SwitchyardProblem": [_of_gateway("switchyard_problems", 0, "1x240", code="masked-writer")],
+    "SwitchyardRecordsReportedLost": [_of_gateway("switchyard_problems", 0, "1x240", code="not-reconciled")],
     "SwitchyardFlowStands": [
-        {"series": 'switchyard_flow_up{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}
+        {
+            "series": f'{metric}{{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"{more}}}',
+            "values": f"{value}x240",
+        }
+        for metric, more, value in (
+            ("switchyard_flow_up", "", 0),
+            ("switchyard_flow_partitions", ',state="stopped"', 0),
+            ("switchyard_flow_duty_failing", ',duty="groups"', 0),
+        )
     ],
 }
 """Alarms on faults that the recorded stack does not show → series of one, in place of the normal ones."""

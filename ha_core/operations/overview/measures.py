@@ -15,7 +15,7 @@ from ha_core.operations.clusters.registered import cluster_states, running_opera
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.migration.listing import TopicMigration, migrations
 from ha_core.operations.overview.health import problems
-from ha_core.plan.facts.problem import Problem
+from ha_core.plan.facts.problem import Problem, folded
 from ha_core.plan.migration.status import status_of
 
 log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ class StateMeasures:
     """
     :ivar migrations: topics that were moved, by the status of their last migration.
     :ivar approvals_oldest_s: None: no run waits for an approval.
-    :ivar problems: by code, as `switchyard status --check` lists them.
+    :ivar problems: by code, as `switchyard status --check` lists them: without those that follow from another one.
     """
 
     operations: tuple[RunningOperations, ...]
@@ -74,7 +74,7 @@ def measure(environment: Environment) -> StateMeasures:
     store = environment.store
     view = store.load(left_out=(Mirror,))
     running = running_operations(environment)
-    found = problems(environment, view, cluster_states(environment), store.gateways(), running)
+    found = folded(problems(environment, view, cluster_states(environment), store.gateways(), running))
     crossing = migrations(environment, running_only=True) if _crosses(view) else ()
     waiting = list(_waiting_s(environment))
     return StateMeasures(
