@@ -244,10 +244,10 @@ def test_takeover_waits_for_the_copy_log_and_the_assignment(logs: list[tuple[str
     pair, copying = started(still_ours)
 
     with pytest.raises(StoreUnavailableError, match="ZooKeeper is away"):
-        copying.ready(id_of(0))
-    assert copying.ready(id_of(0))
-    assert not copying.ready(id_of(0))
-    assert not copying.ready(id_of(7)), "it was dropped meanwhile"
+        copying.ready({id_of(0)})
+    assert copying.ready({id_of(0)})
+    assert not copying.ready({id_of(0)})
+    assert not copying.ready({id_of(7)}), "it was dropped meanwhile"
     assert logs == [("copies", 4)]
     pair.stop()
 
