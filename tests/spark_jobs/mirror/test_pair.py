@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ class FakeCopying:
         target: Any,
         copies: Iterable[CopyPartition],
         *,
-        still_ours: Callable[[CopyId], bool],
+        still_ours: Callable[[Collection[CopyId]], set[CopyId]],
         work: CopyTotals,
         buffer_bytes: int,
     ) -> None:
