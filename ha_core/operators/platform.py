@@ -39,7 +39,7 @@ def platform_app(caller_of: Callable[..., str]) -> Any:
 
     platform = PlatformHook().get_conn()
 
-    def opens() -> Environment:
+    def opens() -> "Environment":
         try:
             return SwitchyardHook().get_conn("airflow:rest")
         except (AirflowException, SecurityProfileError, ValueError) as error:

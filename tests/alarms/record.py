@@ -185,7 +185,7 @@ def writer_masked(ground: Ground) -> Iterator[int]:
 
 def mirror_behind(ground: Ground) -> Iterator[int]:
     throttled = ("mirror", "throttle", "mirrored", "--to", "west", "--reason", "drill")
-    switchyard(ground.stack, *throttled, "--max-bytes-s", "1000")
+    switchyard(ground.stack, *throttled, "--max-bytes-s", "1024")
     ground.shows("max(switchyard_mirror_longest_rpo_seconds) > 40")
     yield 90
     switchyard(ground.stack, *throttled, "--max-bytes-s", "none")

@@ -30,8 +30,10 @@ _FIRING = {
     "gateway_paused": ("GatewayDown",),
     "gateway_starved": ("GatewaySlow",),
     "gateway_cut_from_zookeeper": ("GatewayDoesNotFollow", "GatewayNotReady", "LeaseRunsOut"),
+    "writer_masked": ("Problem",),
     "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
     "cluster_dead": ("ClusterAway", "FactsStale", "MirrorBehind"),
+    "cluster_left_by_force": ("ClusterAway", "RecordsReportedLost"),
     "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
 }
 FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
@@ -71,8 +73,6 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
             "values": "2x240",
         }
     ],
-    "SwitchyardProblem": [_of_gateway("switchyard_problems", 0, "1x240", code="masked-writer")],
-    "SwitchyardRecordsReportedLost": [_of_gateway("switchyard_problems", 0, "1x240", code="not-reconciled")],
     "SwitchyardFlowStands": [
         {
             "series": f'{metric}{{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"{more}}}',

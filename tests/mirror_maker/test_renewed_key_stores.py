@@ -75,4 +75,4 @@ def test_a_renewed_key_store_starts_the_flows_of_its_cluster_again_and_no_others
     look()
     assert running.running["A->B"] is begun
     said = [record.getMessage() for record in caplog.records]
-    assert sum("flows go on as they are" in text for text in said) == 3
+    assert sum("flows keep running as before" in text for text in said) == 3

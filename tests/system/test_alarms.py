@@ -22,7 +22,7 @@ from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.long("ha_core/operations/overview", "ha_core/cli/watching.py", "ha_core/plan/facts/problem.py"),
+    pytest.mark.soak,
 ]
 WITHIN_S = 60.0
 KILLED = """

@@ -25,7 +25,7 @@ from tests.system.watching import led_from
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.long("ha_core/operations/drill", "ha_core/cli/commands/drills.py"),
+    pytest.mark.soak,
 ]
 TOPIC, USER = "switchyard-canary", "canary"
 PLAIN = "without-a-mirror"

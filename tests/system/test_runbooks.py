@@ -19,7 +19,7 @@ from tests.kit.waiting import until
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.long("docs/runbooks", "ha_core/operations/overview", "ha_core/present/state.py"),
+    pytest.mark.soak,
 ]
 PAGES = Path(__file__).parents[2] / "docs" / "runbooks"
 USERS = {"orders": "orders-app", "bills": "billing-app"}

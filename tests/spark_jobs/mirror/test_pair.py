@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import nullcontext
 from typing import Any, ClassVar
 
@@ -42,7 +42,7 @@ class FakeCopying:
         target: Any,
         copies: Iterable[CopyPartition],
         *,
-        still_ours: Callable[[CopyId], bool],
+        still_ours: Callable[[Collection[CopyId]], set[CopyId]],
         work: CopyTotals,
         buffer_bytes: int,
     ) -> None:
@@ -244,10 +244,10 @@ def test_takeover_waits_for_the_copy_log_and_the_assignment(logs: list[tuple[str
     pair, copying = started(still_ours)
 
     with pytest.raises(StoreUnavailableError, match="ZooKeeper is away"):
-        copying.ready(id_of(0))
-    assert copying.ready(id_of(0))
-    assert not copying.ready(id_of(0))
-    assert not copying.ready(id_of(7)), "it was dropped meanwhile"
+        copying.ready({id_of(0)})
+    assert copying.ready({id_of(0)})
+    assert not copying.ready({id_of(0)})
+    assert not copying.ready({id_of(7)}), "it was dropped meanwhile"
     assert logs == [("copies", 4)]
     pair.stop()
 
