@@ -98,16 +98,24 @@ class EarlierGenerations:
         notes = self.read(lambda id_: id_.link.startswith(prefix) and (id_.topic, id_.partition) in by_key)
         targets = self.target.leaderships(list(by_key))
         earlier: dict[Partition, tuple[Progress, CopyId]] = {}
+        begun_here = set[Partition]()
+        """Copies with notes of their own, of a run that was killed."""
         for id_, its in notes.items():
             key = id_.topic, id_.partition
-            if its.progress is None or id_ == by_key[key].id or key not in targets:
+            if its.progress is None or key not in targets:
                 continue
-            if its.progress.topics.target == targets[key].topic_id:
+            if id_ == by_key[key].id:
+                begun_here.add(key)
+            elif its.progress.topics.target == targets[key].topic_id:
                 last = earlier.get(key)
                 if last is None or last[0].target < its.progress.target:
                     earlier[key] = its.progress, id_
         ends = self.target.ends(list(earlier))
-        begun = [key for key, (progress, _) in sorted(earlier.items()) if self._is_last(key, progress, ends[key])]
+        begun = [
+            key
+            for key, (progress, _) in sorted(earlier.items())
+            if key in begun_here or self._is_last(key, progress, ends[key])
+        ]
         for key in begun:  # it has fenced those before it
             self.target.fence(noted_in_log(earlier[key][1], by_key[key].source_topic))
         return self._begin([by_key[key] for key in begun])
