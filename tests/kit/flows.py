@@ -122,7 +122,10 @@ def records(bootstrap: str, topic: str, partition: int = 0, begin: int | None = 
 def numbered(
     bootstrap: str, topic: str, partition: int = 0, begin: int | None = None
 ) -> list[tuple[int, CopiedRecord]]:
-    """(offset, record); none if the partition does not exist."""
+    """(offset, record) up to the partition's end at the time of the call; none if the partition does not exist.
+
+    A partition that is written to all the time never reports its end, so the reader stops at the first offset above it.
+    """
     settings = {
         "bootstrap.servers": bootstrap,
         "group.id": "reader of a test",
@@ -135,7 +138,7 @@ def numbered(
     found: list[tuple[int, CopiedRecord]] = []
     try:
         try:
-            start, _ = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
+            start, end = consumer.get_watermark_offsets(TopicPartition(topic, partition), timeout=PATIENCE_S)
         except KafkaException as error:
             if error.args[0].code() not in _MISSING:
                 raise
@@ -149,9 +152,12 @@ def numbered(
             if (refused := message.error()) is not None:
                 assert refused.code() == KafkaError._PARTITION_EOF, refused
                 return found
+            offset = int(message.offset() or 0)
+            if offset >= end:
+                return found
             headers = tuple(message.headers() or ())
             record = CopiedRecord(message.timestamp()[1], message.key(), message.value(), headers)
-            found.append((int(message.offset() or 0), record))
+            found.append((offset, record))
     finally:
         consumer.close()
     raise AssertionError(f"{topic}-{partition} was not read to its end")
