@@ -121,6 +121,10 @@ class Verdicts:
         """
         return ""
 
+    def may_object(self, operation: int, resource: int) -> bool:
+        """False if `objection` is "" for every name, which spares callers with many names that question."""
+        return False
+
     def allows_any(self, operation: int, resource: int) -> bool:
         """Whether the operation is allowed for some possible resource of the type (`authorizeByResourceType`)."""
         key = (operation, resource)
