@@ -97,12 +97,9 @@ class Verdicts:
         key = (resource, name)
         found = self._asked.get(key)
         if found is None:
-            found = self._judge(resource, name)
+            found = granted(*self.masks(resource, name))
             self._room.keep(self._asked, name, key, found)
         return found
-
-    def _judge(self, resource: int, name: str) -> int:
-        return granted(*self.masks(resource, name))
 
     def masks(self, resource: int, name: str) -> _Masks:
         """Operations that rules for this name allow, and those that they deny."""
