@@ -45,10 +45,10 @@ LATE = (
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late(
         "ha_core.cli.commands.clients",
-        ("ha_core.operations.engine.gateway_queries",),
+        ("ha_core.operations.access.connections",),
         "an HTTP client, for two commands",
     ),
-    Late("ha_core.cli.watching", ("ha_core.operations.overview.traffic",), "an HTTP client, for the screen"),
+    Late("ha_core.cli.commands.status", ("ha_core.cli.watching",), "an HTTP client, for the screen"),
     Late(
         "ha_core.operations.access.local_names",
         ("ha_core.operations.engine.gateway_queries",),
