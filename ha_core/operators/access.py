@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowException, AirflowSkipException
 from ha_core.hooks.platform import PlatformHook
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import run_by

@@ -13,14 +13,14 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import (
+
+from ha_core.hooks.airflow_names import (
     AirflowFailException,
     AirflowSkipException,
     AirflowTaskTerminated,
     AirflowTaskTimeout,
     TaskDeferred,
 )
-
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.operators.dag_run import (
     PLAN,

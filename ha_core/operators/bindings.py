@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.forms import DocumentField, Flag, Text
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
 

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow.sdk.configuration import conf
+from ha_core.hooks.airflow_names import conf
 
 if TYPE_CHECKING:
     from ha_core.model import MoveOperation, Operation, Provenance

@@ -15,9 +15,8 @@ from urllib.parse import quote
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import DAG, TriggerRule
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowSkipException, conf
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.model import WaitingApproval
 from ha_core.operators.base import Context
@@ -182,5 +181,11 @@ def end_run(
     ends = [reports(task_id="report"), releases(task_id="release")]
     last >> ends
     ends[1].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-    last.dag.add_result(ends[0].output)
+    result_of_dag(last.dag, ends[0])
     return ends
+
+
+def result_of_dag(dag: DAG, task: Any) -> None:
+    """The result of a run is that of this task, for callers of Airflow's API. Airflow has such results since 3.3."""
+    if hasattr(dag, "add_result"):
+        dag.add_result(task.output)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import current_id, known_ids
 from ha_core.operators.forms import FormField, RefusedRequestError, Text

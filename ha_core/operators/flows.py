@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.forms import DocumentField, Flag, FormField, RefusedRequestError, Text
 

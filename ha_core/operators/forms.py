@@ -14,7 +14,8 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Param, Variable, get_parsing_context
 from airflow.sdk.definitions.param import DagParam
-from airflow.sdk.exceptions import AirflowFailException
+
+from ha_core.hooks.airflow_names import AirflowFailException
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first is named like Airflow's own, the only one that is unfolded when a form opens."""

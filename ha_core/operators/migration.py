@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, Context, DryRunEnds, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator

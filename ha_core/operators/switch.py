@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id, newest_move
 from ha_core.operators.dags import LONG, STEP, ask, end_run
