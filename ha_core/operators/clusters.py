@@ -44,7 +44,7 @@ class LookAtClusterOperator(_ClusterOperator):
         done = already_done(self.environment, self.cluster, self.change)
         against = objections(self.environment, self.cluster, self.change, depends, force=self.force)
         lines = [*depends_lines(self.cluster, depends)]
-        self.say(lines)
+        self.propose(lines)
         document = depends.to_json()
         self.push_result(document)
         if against:

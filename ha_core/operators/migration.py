@@ -265,6 +265,9 @@ class ReportMigrationOperator(OutcomeOperator):
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
         return {"operations": ids, "migrations": [migration.to_json() for migration in shown], "groups": groups}
 
+    def operations(self) -> list[MoveOperation]:
+        return self.ended()
+
     def ended(self) -> list[MoveOperation]:
         """Current documents of the run's operations."""
         from ha_core.model import MoveOperation
@@ -320,7 +323,7 @@ class DeleteTopicsOperator(SwitchyardOperator):
             done |= set() if operation is None else {key.removeprefix("topic:") for key in operation.about}
         if left := [name for name in dict.fromkeys(self.topics) if name not in done]:
             proposal = plan_deletion(self.environment, left, self.accept_away)
-            self.say(deletion_page(proposal), MAX_LISTED)
+            self.propose(deletion_page(proposal), MAX_LISTED)
             self.would(would_delete(proposal), objections=objections(proposal.verdicts))
             proposal.require_sound()
             if self.dry_run:

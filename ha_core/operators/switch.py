@@ -23,7 +23,7 @@ from ha_core.operators.migration import (
 from ha_core.operators.outcome import DONE, RunOutcome
 
 if TYPE_CHECKING:
-    from ha_core.model import MoveRequest
+    from ha_core.model import MoveOperation, MoveRequest
     from ha_core.operations.engine.creating import Startable
     from ha_core.operations.engine.report import Report
     from ha_core.operations.proposal.proposal import Proposal
@@ -257,6 +257,10 @@ class ReportOperator(OutcomeOperator):
             return {"result": "nothing was changed", "proposal": self.proposal()}
         self.say_reports([report])
         return report.to_json()
+
+    def operations(self) -> list[MoveOperation]:
+        operation = newest_move(self.context, self.environment)
+        return [operation] if operation else []
 
 
 def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ()) -> None:

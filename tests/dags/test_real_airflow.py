@@ -6,6 +6,7 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -135,6 +136,30 @@ def test_the_page_of_mirrors_is_shown_only_to_users_who_are_logged_in(
     views = [view["href"] for plugin in listed for view in plugin["external_views"]]
     assert "/switchyard/mirrors" in views
     report.close()
+
+
+def test_the_outcome_of_a_run_is_a_tab_on_its_page_with_the_next_step_whole(
+    airflow: AirflowApi, stack: Stack, workload: Workload
+) -> None:
+    # Given a dry run that has ended
+    run_id = f"dry+{workload.user}"
+    route = {"scope": [f"user:{workload.user}"], "from": "east", "to": "west", "reason": "INC-7 <b>"}
+    airflow.trigger("switch", run_id, route)
+    until(lambda: airflow.states("switch", run_id).get("report") == "success", "reported")
+    # When its tab is read with a login, and without
+    path = f"/switchyard/runs/switch/{quote(run_id)}"
+    anonymous = page(stack, path)
+    status, policy, body = page(stack, path, Authorization=f"Bearer {airflow.token()}")
+    listed = json.loads(page(stack, "/api/v2/plugins", Authorization=f"Bearer {airflow.token()}")[2])["plugins"]
+    # Then only users who are logged in see all of it, and the UI has the tab
+    assert anonymous[0] == 401
+    assert (status, policy.split(";")[0]) == (200, "default-src 'none'")
+    assert "DRY RUN: would move 1 topic and 1 group from east to west" in body
+    assert "INC-7 &lt;b&gt;" in body
+    assert "expected fence: " in body
+    assert "Next: Trigger ▸ Trigger again with this config, untick Dry run" in body
+    views = {view["name"]: view for plugin in listed for view in plugin["external_views"]}
+    assert views["Outcome"]["destination"] == "dag_run"
 
 
 def test_a_limit_that_a_run_gives_a_mirror_is_on_the_page(
