@@ -22,6 +22,7 @@ from ha_core.hooks.airflow_names import (
     TaskDeferred,
 )
 from ha_core.hooks.zookeeper import SwitchyardHook
+from ha_core.operators import four_eyes
 from ha_core.operators.dag_run import (
     PLAN,
     approval_of,
@@ -118,6 +119,8 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
             self.read_arguments()
         if self.preview_in and self.dry_run:
             raise DryRunEnds(f"This is a dry run: {self.preview_in}.")
+        if not (self.ends_run or self.dry_run) and (why := four_eyes.objection(self.context)):
+            raise RefusedRequestError(why)
         return bounded(self.work())
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:

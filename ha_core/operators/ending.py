@@ -20,7 +20,17 @@ from ha_core.operators.dag_run import (
     run_owner,
     started_by,
 )
-from ha_core.operators.outcome import DRY_RUN, NOTHING, REJECTED, TOLD, RunOutcome, TaskResult, outcome, shown
+from ha_core.operators.outcome import (
+    DRY_RUN,
+    NOTHING,
+    REJECTED,
+    TOLD,
+    RunOutcome,
+    TaskResult,
+    outcome,
+    shown,
+    with_ending,
+)
 from ha_core.present.page import Page
 from ha_core.present.page_document import page_of
 from ha_core.present.run_page import NextSteps, run_page, steps_after_dry_run, steps_of
@@ -102,7 +112,7 @@ class OutcomeOperator(SwitchyardOperator):
         super()._write_log(run_page(run_outcome.line, provenance_of(self.context), pages, steps), None)
         show(self.context, shown(run_outcome, steps.line))
         # The UI folds the result, but not this.
-        self.push("outcome", f"{run_outcome.line}. {steps.line}" if steps.line else run_outcome.line)
+        self.push("outcome", with_ending(run_outcome.line, steps.line))
         more = {"next": [*steps.next], **({"back": steps.back} if steps.back else {})}
         document = {"outcome": run_outcome.line, **(run_outcome.by.more if run_outcome.by else {}), **details, **more}
         if run_outcome.failed:
@@ -118,19 +128,20 @@ class OutcomeOperator(SwitchyardOperator):
         """Adds details from the store. A failed run is reported without them: the store may be what failed it."""
         try:
             run_outcome = self.judged(task_outcome)
-            return run_outcome, self.details(run_outcome), self._next_steps(run_outcome, self.operations())
+            return run_outcome, self.details(run_outcome), self._next_steps(run_outcome, known=True)
         except Exception as error:
             if not task_outcome.failed:
                 raise  # Airflow retries
             self.log.warning("the result has no details, because they could not be read: %s", error)
             return task_outcome, {}, self._next_steps(task_outcome)
 
-    def _next_steps(self, run_outcome: RunOutcome, operations: Sequence[Operation] = ()) -> NextSteps:
+    def _next_steps(self, run_outcome: RunOutcome, *, known: bool = False) -> NextSteps:
+        """:param known: whether the run's operations can be read."""
         if run_outcome.kind == DRY_RUN:
             return steps_after_dry_run()
-        if run_outcome.kind in {REJECTED, NOTHING} and not operations:
+        if run_outcome.kind in {REJECTED, NOTHING}:
             return NextSteps()
-        return steps_of(run_outcome.line, operations, failed=run_outcome.failed)
+        return steps_of(run_outcome.line, self.operations() if known else (), failed=run_outcome.failed)
 
     def operations(self) -> Sequence[Operation]:
         """Operations that the run has started, if it may take several steps to end them, or to take them back."""

@@ -126,7 +126,7 @@ def shown(run_outcome: RunOutcome, ending: str = "") -> str:
 
     :param ending: the next step, which is never cut; the page of the run has it where there is no room.
     """
-    line = f"{run_outcome.line}. {ending}" if ending else run_outcome.line
+    line = with_ending(run_outcome.line, ending)
     if len(line) <= MAX_SHOWN:
         return line
     short = run_outcome.line if len(run_outcome.line) <= MAX_SHOWN else cut_off(run_outcome.short_line)
@@ -137,6 +137,12 @@ def shown(run_outcome: RunOutcome, ending: str = "") -> str:
         if room >= MAX_GIST:
             return f"{cut_off(run_outcome.short_line, room)} {last}"
     return short
+
+
+def with_ending(line: str, ending: str) -> str:
+    if not ending:
+        return line
+    return f"{line} {ending}" if line.endswith((".", "!", "?", "…")) else f"{line}. {ending}"
 
 
 def cut_off(text: str, max_length: int = MAX_SHOWN) -> str:
