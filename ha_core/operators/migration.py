@@ -13,6 +13,7 @@ from ha_core.operators.base import MAX_LISTED, Context, DryRunEnds, SwitchyardOp
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
+from ha_core.operators.moved_topics import MovesTopics
 from ha_core.operators.outcome import RunOutcome
 from ha_core.operators.triggers import CrossingTrigger
 
@@ -127,7 +128,7 @@ def count_batches(proposal: dict[str, Any]) -> int:
     return len(proposal["batches"]) + int(proposal.get("left_out", {}).get("batches", 0))
 
 
-class MigrateBatchOperator(SwitchyardOperator):
+class MigrateBatchOperator(MovesTopics, SwitchyardOperator):
     """Start the operation of one batch and run it: to its end, or until its crossings are open.
 
     A killed run finds its operation again; an undone operation gets a successor. Fails at once if a retry would fail,
@@ -165,6 +166,8 @@ class MigrateBatchOperator(SwitchyardOperator):
             raise failed
         if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
+        if ended is not None and ended.request.cut == "barrier":  # `await_cuts` tells the others
+            self.note_moved([ended])
         return operation_id
 
 
@@ -174,7 +177,7 @@ def _named(batch: MigrationBatch) -> str:
     return f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
-class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
+class AwaitCutsSensor(MovesTopics, SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
     """Settle crossings that have reached their cuts, until all have ended. A trigger waits, without a worker.
 
     :param operation_ids: results of the mapped `MigrateBatchOperator`.
@@ -215,6 +218,8 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         if left := [f"{look.operation.id}: {look.error}" for look in looks if look.error]:
             raise AirflowFailException(" ".join(left))
         self.done(crossed([look.operation for look in looks]))
+        # Topics that moved under a fence were told by their batch.
+        self.note_moved([look.operation for look in looks if look.operation.request.cut == "predicted"])
         return True
 
 

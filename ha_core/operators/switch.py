@@ -20,6 +20,7 @@ from ha_core.operators.migration import (
     batch_base,
     count_batches,
 )
+from ha_core.operators.moved_topics import OUTLETS, MovesTopics
 from ha_core.operators.outcome import DONE, RunOutcome
 
 if TYPE_CHECKING:
@@ -234,14 +235,18 @@ class VerifyOperator(StepOperator):
     step = "verify"
 
 
-class RecordOperator(StepOperator):
-    """Write the result and release the locks."""
+class RecordOperator(MovesTopics, StepOperator):
+    """Write the result and release the locks. Each moved topic is an asset event."""
 
     step = "record"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**OUTLETS, **kwargs})
 
     def after(self, operation: Any) -> None:
         from ha_core.present.moves import moved
 
+        self.note_moved([operation])
         self.done(moved(operation, self.environment.store.history(operation.id)))
 
 

@@ -57,6 +57,17 @@ def environment(stack: Stack) -> Iterator[Environment]:
         yield opened
 
 
+def asset_events(run_id: str) -> list[tuple[str, dict[str, Any]]]:
+    """Addresses of the assets whose events the run has emitted, each with what it says."""
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        query = select(AssetModel.uri, AssetEvent.extra).join(AssetEvent, AssetEvent.asset_id == AssetModel.id)
+        return [(uri, extra) for uri, extra in session.execute(query.where(AssetEvent.source_run_id == run_id))]
+
+
 @dataclass
 class Outcome:
     """A whole run: the state of each task, and what tasks returned."""

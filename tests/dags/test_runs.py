@@ -18,7 +18,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.present.page import log_lines
 from ha_core.present.page_document import page_of
 from tests.dags import airflow_home
-from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload, asset_events
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 STEPS = ("acquire", "compare", "prepare", "adopt", "cut_over", "verify", "record")
@@ -81,6 +81,9 @@ def test_a_planned_switch_moves_a_user_with_its_topic_and_group(run_dag: Run, wo
     assert "clients waited" in report["outcome"]
     assert report["back"].startswith(f"switchyard switch user:{workload.user} --from west --to east")
     assert report["next"] == []
+    events = asset_events(outcome.run_id)
+    said = {"operation": report["operation"], "from": "east", "to": "west"}
+    assert events == [(f"kafka://west/{workload.topic}", said)]
     assert workload.nothing_stands()
 
 
