@@ -33,6 +33,7 @@ from ha_core.operators.dag_run import (
     run_by,
     run_owner,
 )
+from ha_core.operators.deadlines import MISSED, Watch, fence_deadline_s, rto_s
 from ha_core.operators.forms import Flag, FormArguments, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import (
@@ -143,6 +144,19 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
         """Opened on first use, and closed when the work ends."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
         return self._opened.enter_context(hook.get_conn(run_by(self.context), provenance_of(self.context)))
+
+    @contextmanager
+    def watching(self, operation_id: str) -> Iterator[None]:
+        """Raise an alarm if the operation misses a deadline meanwhile, and leave it for the run's outcome."""
+        environment = self.environment
+        watch = Watch(lambda: environment.operation(operation_id), fence_deadline_s(), rto_s())
+        try:
+            with watch:
+                yield
+        finally:
+            if watch.missed:
+                with suppress(Exception):
+                    self.push(MISSED, watch.missed)
 
     def finish_own(self) -> tuple[Report, ...]:
         """Finish single operations of this run's killed tasks. Returns reports of those not undone."""

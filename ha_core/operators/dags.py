@@ -142,10 +142,12 @@ def switchyard_dag(
     schedule: Any = None,
     max_active_runs: int = 1,
     run_timeout: timedelta = timedelta(hours=6),
+    deadline: Any = None,
     **default_args: Any,
 ) -> DAG:
     """:param text: documentation of the DAG, in Markdown.
     :param schedule: None: triggered runs only; otherwise runs start when the DAG is deployed.
+    :param deadline: alarm for a run that has not ended by then.
     :param default_args: override the tasks' usual defaults.
     """
     return DAG(
@@ -158,6 +160,7 @@ def switchyard_dag(
         is_paused_upon_creation=None if schedule is None else False,
         max_active_runs=max_active_runs,
         dagrun_timeout=run_timeout,
+        deadline=deadline,
         params=dict(params or {}),
         tags=["switchyard", tag],
         default_args={

@@ -20,6 +20,7 @@ from ha_core.operators.dag_run import (
     run_owner,
     started_by,
 )
+from ha_core.operators.deadlines import MISSED
 from ha_core.operators.outcome import (
     DRY_RUN,
     NOTHING,
@@ -31,7 +32,7 @@ from ha_core.operators.outcome import (
     shown,
     with_ending,
 )
-from ha_core.present.page import Page
+from ha_core.present.page import Marked, Page
 from ha_core.present.page_document import page_of
 from ha_core.present.run_page import NextSteps, run_page, steps_after_dry_run, steps_of
 
@@ -108,12 +109,14 @@ class OutcomeOperator(SwitchyardOperator):
         task_outcome = outcome(results, responder(answer) if rejected(answer) else None)
         run_outcome, details, steps = self._with_details(task_outcome)
         own, self._said = self._said, []
-        pages = [*self._pages_of(results, run_outcome), own]
+        missed = self._missed(results)
+        pages = [*self._pages_of(results, run_outcome), own, [Marked(words, "warning") for words in missed]]
         super()._write_log(run_page(run_outcome.line, provenance_of(self.context), pages, steps), None)
         show(self.context, shown(run_outcome, steps.line))
         # The UI folds the result, but not this.
         self.push("outcome", with_ending(run_outcome.line, steps.line))
-        more = {"next": [*steps.next], **({"back": steps.back} if steps.back else {})}
+        more: dict[str, Any] = {MISSED: missed} if missed else {}
+        more |= {"next": [*steps.next], **({"back": steps.back} if steps.back else {})}
         document = {"outcome": run_outcome.line, **(run_outcome.by.more if run_outcome.by else {}), **details, **more}
         if run_outcome.failed:
             self.push_result(document)
@@ -153,6 +156,15 @@ class OutcomeOperator(SwitchyardOperator):
         first = next((name for name in names if self._page_of(name)), "")
         last = run_outcome.by.task if run_outcome.by else ""
         return [page_of(self._page_of(name)) for name in dict.fromkeys([first, last]) if name]
+
+    def _missed(self, results: Sequence[TaskResult]) -> list[str]:
+        """Deadlines that tasks have missed, of mapped ones too."""
+        found: list[str] = []
+        for result in results:
+            pulled = self.context["ti"].xcom_pull(task_ids=result.task, key=MISSED)
+            several = [pulled] if pulled and isinstance(pulled[0], str) else (pulled or [])
+            found += [words for one in several for words in one or ()]
+        return found
 
     def _page_of(self, name: str) -> list[Any]:
         """Empty for a mapped task: each instance has a page of its own."""

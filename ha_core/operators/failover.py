@@ -115,7 +115,8 @@ class FailOverOperator(MovesTopics, SwitchyardOperator):
         from ha_core.model import MoveOperation
         from ha_core.operations.running import engine
 
-        report = engine.resume(self.environment, operation_id)
+        with self.watching(operation_id):
+            report = engine.resume(self.environment, operation_id)
         self.say_reports([report])
         operation = self.environment.operation_of(MoveOperation, operation_id)
         if operation is None or report.result != "succeeded":

@@ -154,7 +154,8 @@ class MigrateBatchOperator(MovesTopics, SwitchyardOperator):
         operation_id = current_id(batch_base(self.context, batch.number), self.environment.operation)
         operation = engine.start(self.environment, batch, operation_id)
         self.log.info("batch %d is operation %s", batch.number, operation.id)
-        report = engine.resume(self.environment, operation.id)
+        with self.watching(operation.id):
+            report = engine.resume(self.environment, operation.id)
         ended = self.environment.operation_of(MoveOperation, operation.id)
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:

@@ -21,11 +21,11 @@ MOVED = AssetAlias("switchyard-moved-topics")
 OUTLETS: dict[str, Any] = {"outlets": [MOVED]}
 """For tasks that move topics."""
 MAX_EVENTS = 1_000
-"""Of one task: Airflow writes them in the transaction that ends it."""
+"""A task emits no more: Airflow writes its events in the transaction that ends it."""
 log = logging.getLogger("switchyard.airflow")
 
 
-class MovedTopic(NamedTuple):
+class ArrivedTopic(NamedTuple):
     topic: str
     origin: str
     target: str
@@ -36,9 +36,9 @@ def uri(cluster: str, topic: str) -> str:
     return f"kafka://{cluster}/{topic}"
 
 
-def moved_by(operations: Iterable[MoveOperation]) -> list[MovedTopic]:
+def moved_by(operations: Iterable[MoveOperation]) -> list[ArrivedTopic]:
     return [
-        MovedTopic(topic, operation.request.origin, operation.request.target, operation.id)
+        ArrivedTopic(topic, operation.request.origin, operation.request.target, operation.id)
         for operation in operations
         for topic in operation.moving
         if topic not in operation.evidence.stayed
@@ -72,7 +72,7 @@ class MovesTopics:
         )
 
 
-def _emit(accessors: Any, moved: Sequence[MovedTopic]) -> None:
+def _emit(accessors: Any, moved: Sequence[ArrivedTopic]) -> None:
     if accessors is None:
         return
     for one in moved[:MAX_EVENTS]:

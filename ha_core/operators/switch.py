@@ -189,7 +189,8 @@ class StepOperator(SwitchyardOperator):
 
         newest = newest_move(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
-        operation = engine.run_task(self.environment, operation_id, self.step)
+        with self.watching(operation_id):
+            operation = engine.run_task(self.environment, operation_id, self.step)
         self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
         self.after(operation)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
