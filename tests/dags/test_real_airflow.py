@@ -5,6 +5,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +25,14 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/running/engine.py"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_rto() -> Iterator[None]:
+    """Airflow starts with a deadline that each failover misses."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__SWITCHYARD__RTO_S", "1")
+        yield
 
 
 stack = own_stack(gateways=0, airflow=True)
@@ -211,3 +220,15 @@ def test_a_run_is_named_as_waiting_for_approval_until_it_is_rejected(
     assert (waiting.run, waiting.reason) == (f"airflow:switch/{run_id}", "a drill")
     assert environment.store.waiting_approvals() == []
     assert nothing_has_moved(environment, workload)
+
+
+def test_a_failover_that_misses_its_rto_is_an_alarm_of_airflow(airflow: AirflowApi, stack: Stack) -> None:
+    airflow.trigger("fail_over_cluster", "late", {"cluster": "east", "reason": "a test"})
+
+    words = "A MOVE IS OLDER THAN ITS RTO: the run fail_over_cluster/late"
+
+    def alarms() -> list[Path]:
+        logs = [*Path(stack.dir).rglob("*.log"), *Path(stack.dir).rglob("*.txt")]
+        return [log for log in logs if words in log.read_text("utf-8", "replace")]
+
+    until(lambda: bool(alarms()), "an alarm in a log")
