@@ -61,7 +61,6 @@ class Counts:
     """By API."""
     latencies: Latencies = field(default_factory=Latencies)
 
-
     @property
     def bytes_to_brokers(self) -> int:
         return sum(cluster.sent for cluster in self.broker_bytes.values())

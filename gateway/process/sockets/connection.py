@@ -518,7 +518,9 @@ class ClientConnection:
         broker = self.brokers.get(command.lane)
         if broker is None:
             has_room = not self.brokers or self.host.has_room_for_broker(self)
-            broker = self.brokers[command.lane] = BrokerChannel(command.lane, self.host.counts.broker_bytes[command.lane.cluster])
+            broker = self.brokers[command.lane] = BrokerChannel(
+                command.lane, self.host.counts.broker_bytes[command.lane.cluster]
+            )
             self.host.holds_brokers(self, len(self.brokers))
             if has_room:
                 broker.dialling = self.host.loop.create_task(self._dial(broker))

@@ -70,11 +70,8 @@ def topic_contents(name: str, topic: Topic | None, clusters: Collection[str], gr
         )
     else:
         drawn = extents_drawing(topic)
-    return (
-        drawn
-        + blocks(groups_page(groups, {}))
-        + Markup('<p><a href="history?topic={}">Its history</a></p>').format(name)
-    )
+    read_by = groups_page(groups, {}) if groups else ["no group that answered has committed offsets of it"]
+    return drawn + blocks(read_by) + Markup('<p><a href="history?topic={}">Its history</a></p>').format(name)
 
 
 def group_contents(lag: GroupLag) -> Markup:
