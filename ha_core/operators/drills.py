@@ -91,7 +91,7 @@ class DrillOperator(PlanDrillOperator):
         proposal = propose(environment, order)
         drill = begun(environment, order, proposal)
         settings = settings_of(Path(self.canary)) if self.canary else None
-        client = None if settings is None else Canary(settings, self.canary_topic, "switchyard-canary", drill.id)
+        client = None if settings is None else Canary(settings, self.canary_topic, drill.id)
         done = Rehearsal(environment, order, drill, client).run()
         self.say(drill_page(done), MAX_LISTED)
         if done.result != "passed":
