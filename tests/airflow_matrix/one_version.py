@@ -1,6 +1,6 @@
-"""Runs in the environment of one version of Airflow: reads all DAGs, then runs one. Prints the result as JSON.
+"""Runs in the environment of one version of Airflow: reads all DAGs, then runs one. Writes the result as JSON.
 
-Arguments: the form of the DAG `switch`, and the file for OpenLineage's events.
+Arguments: the form of the DAG `switch`, and the files for OpenLineage's events and for the result.
 """
 
 from tests.dags import airflow_home  # noqa: I001  # before anything of airflow
@@ -9,6 +9,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 LINEAGE = {"type": "file", "log_file_path": sys.argv[2], "append": True}
@@ -37,7 +38,7 @@ def main() -> None:
         "tasks": {one.task_id: str(one.state) for one in run.get_task_instances()},
         "outcome": _outcome(run.run_id),
     }
-    print(f"\n{json.dumps(document)}")
+    Path(sys.argv[3]).write_text(json.dumps(document))
 
 
 def _outcome(run_id: str) -> Any:

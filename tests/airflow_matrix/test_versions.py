@@ -34,12 +34,14 @@ def in_version(version: str, stack: Stack, home: Path, form: dict[str, Any]) -> 
         "AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER": json.dumps({**connection, "extra": {"root": "/switchyard"}}),
     }
     python = environment_of(version, cache_dir() / "airflow-matrix")
-    command = [str(python), "-m", "tests.airflow_matrix.one_version", json.dumps(form), str(home / "lineage.json")]
+    result = home / "result.json"
+    files = (str(home / "lineage.json"), str(result))
+    command = [str(python), "-m", "tests.airflow_matrix.one_version", json.dumps(form), *files]
     ended = subprocess.run(
         command, env={**kept, **own}, cwd=home, capture_output=True, text=True, check=False, timeout=600
     )
     assert ended.returncode == 0, ended.stdout[-4_000:] + ended.stderr[-4_000:]
-    document: dict[str, Any] = json.loads(ended.stdout.strip().splitlines()[-1])
+    document: dict[str, Any] = json.loads(result.read_text())
     return document
 
 
