@@ -67,7 +67,7 @@ class Watch:
 
     def __exit__(self, *_: object) -> None:
         self._ended.set()
-        self._thread.join(5)
+        self._thread.join(1)
 
     def _run(self) -> None:
         while not self._ended.wait(LOOK_EVERY_S):

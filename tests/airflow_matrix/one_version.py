@@ -37,6 +37,7 @@ def main() -> None:
         "state": str(run.state),
         "tasks": {one.task_id: str(one.state) for one in run.get_task_instances()},
         "outcome": _outcome(run.run_id),
+        "assets": _assets(),
     }
     Path(sys.argv[3]).write_text(json.dumps(document))
 
@@ -48,6 +49,15 @@ def _outcome(run_id: str) -> Any:
     with create_session() as session:
         query = XComModel.get_many(run_id=run_id, dag_ids="switch", task_ids="report", key="outcome")
         return [XComModel.deserialize_value(one) for one in session.scalars(query)]
+
+
+def _assets() -> list[str]:
+    from airflow.models.asset import AssetEvent, AssetModel
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session() as session:
+        return [*session.scalars(select(AssetModel.uri).join(AssetEvent, AssetEvent.asset_id == AssetModel.id))]
 
 
 if __name__ == "__main__":

@@ -61,6 +61,7 @@ def test_a_version_of_airflow_reads_all_dags_and_switches_a_user(version: str, s
     assert (shown["state"], moved["state"]) == ("success", "success"), (shown, moved)
     assert shown["outcome"][0].endswith("Next: Trigger ▸ Trigger again with this config, untick Dry run")
     assert moved["outcome"][0].startswith("DONE: moved 1 topic from east to west")
+    assert (shown["assets"], moved["assets"]) == ([], [f"kafka://west/topic-{name}"])
     # And OpenLineage has the topic in both clusters
     lines = (tmp_path / "lineage.json").read_text().splitlines()
     routes = {

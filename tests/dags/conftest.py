@@ -106,7 +106,11 @@ def run_alone(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Run:
         file = airflow_home.PROJECT / "dags" / f"{dag_id}.py"
         monkeypatch.setenv(*airflow_home.bundle(file))
         # A fresh DAG every time: test() leaves the conf of one run in the object's params.
-        found = read_dags(file).dags[dag_id].test(run_conf=conf, **options)
+        dag = read_dags(file).dags[dag_id]
+        # test() of Airflow 3.3.2 fails at the end of a run with a deadline: it looks for the id that only a stored DAG
+        # has. The file test_real_airflow.py runs it with one.
+        dag.deadline = None
+        found = dag.test(run_conf=conf, **options)
         tasks = {one.task_id: str(one.state) for one in found.get_task_instances()}
         values = XComModel.get_many(run_id=found.run_id, dag_ids=[dag_id], key="return_value")
         said = XComModel.get_many(run_id=found.run_id, dag_ids=[dag_id], key=SAID)

@@ -1,7 +1,6 @@
 """A real Airflow whose installation demands four eyes: the user who asked cannot approve, by any form or answer."""
 
 import json
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from typing import Any
@@ -43,7 +42,7 @@ def patched(airflow: AirflowApi, path: str, body: dict[str, Any]) -> bool:
     )
     try:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(request, timeout=30).close()
-    except urllib.error.HTTPError:
+    except OSError:  # refused, or the machine is busy
         return False
     return True
 

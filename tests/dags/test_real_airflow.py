@@ -12,6 +12,7 @@ from urllib.parse import quote
 import pytest
 
 from ha_core.model import GatewayRecord, Mirror, MirrorReport, PartitionReport
+from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
@@ -222,13 +223,20 @@ def test_a_run_is_named_as_waiting_for_approval_until_it_is_rejected(
     assert nothing_has_moved(environment, workload)
 
 
-def test_a_failover_that_misses_its_rto_is_an_alarm_of_airflow(airflow: AirflowApi, stack: Stack) -> None:
-    airflow.trigger("fail_over_cluster", "late", {"cluster": "east", "reason": "a test"})
-
+def test_a_failover_that_misses_its_rto_is_an_alarm_of_airflow_and_succeeds(
+    airflow: AirflowApi, stack: Stack, environment: Environment, workload: Workload
+) -> None:
+    """Last in this file: it kills east."""
     words = "A MOVE IS OLDER THAN ITS RTO: the run fail_over_cluster/late"
+    record(environment)
+    stack.kill("cluster/east")
+
+    airflow.trigger("fail_over_cluster", "late", {"cluster": "east", "reason": "it died"})
 
     def alarms() -> list[Path]:
         logs = [*Path(stack.dir).rglob("*.log"), *Path(stack.dir).rglob("*.txt")]
         return [log for log in logs if words in log.read_text("utf-8", "replace")]
 
+    assert {state for _, state, _ in airflow.follow("fail_over_cluster", "late", 240.0)} == {"success"}
     until(lambda: bool(alarms()), "an alarm in a log")
+    assert environment.store.load().topics[workload.topic].writer == "west"
