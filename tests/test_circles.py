@@ -58,6 +58,7 @@ LATE = (
         ("ha_core.operations.access.connections",),
         "an HTTP client, for two commands",
     ),
+    Late("ha_core.cli.commands.parity", ("ha_core.operations.parity",), "an HTTP client, for registries"),
     Late("ha_core.cli.commands.status", ("ha_core.cli.watching",), "an HTTP client, for the screen"),
     Late(
         "ha_core.operations.access.local_names",

@@ -14,10 +14,11 @@ from ha_core.kafka.deletion import TopicDeletion
 from ha_core.kafka.groups import Groups
 from ha_core.kafka.probe import Probing
 from ha_core.kafka.producers import Producers
+from ha_core.kafka.quotas import ClientQuotas
 from ha_core.kafka.topics import Topics
 
 
-class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, CopiesOfMirrors):
+class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, ClientQuotas, CopiesOfMirrors):
     """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 
     `CopiesOfMirrors` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most

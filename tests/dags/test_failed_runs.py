@@ -43,6 +43,7 @@ CHANGING: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),
+    "check_parity": ("check", {}),
     "age_migrations": ("age", {}),
     "settle_migrations": ("settle", {}),
     "sync_mirrors": ("sync", {}),

@@ -110,6 +110,7 @@ def test_only_scheduled_tasks_wait_for_a_slot_in_the_pool(monkeypatch: pytest.Mo
         ("record_facts", "history"),
         ("record_facts", "rates"),
         ("check_origins", "check"),
+        ("check_parity", "check"),
         ("age_migrations", "age"),
         ("sync_mirrors", "sync"),
     }

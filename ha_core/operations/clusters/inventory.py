@@ -113,7 +113,7 @@ def overview(environment: Environment) -> Overview:
     away = {name: look.why.get(name, "Its topics cannot be listed.") for name in view.clusters if name not in there}
     seen = {name: _last_seen(environment, name) for name in away}
     logs = {cluster: logs for cluster, (logs, _) in there.items()}
-    # What a log holds that cannot be asked is unknown, not empty.
+    # The contents of a log that cannot be asked are unknown, not empty.
     logs |= {cluster: {name: {} for name in mapped} | last for cluster, last in seen.items()}
     names = {name for ranges, internal in there.values() for name in ranges.keys() - internal}
     names = (names.union(*seen.values()) - view.copy_logs) | mapped

@@ -1,0 +1,34 @@
+"""`parity`: differences of two clusters that stand in for each other."""
+
+from typing import Annotated
+
+from typer import Argument
+
+from ha_core.cli.command import CommandResult, CommandRun, DryRun, command, option
+from ha_core.cli.exits import ATTENTION, SUCCESS
+from ha_core.present.parity import parities_page, parity_page
+
+
+@command("parity check", "Compare topics, settings, rights, quotas, schemas of two clusters; exit code 6: differences.")
+def check(
+    session: CommandRun,
+    source: Annotated[str, Argument(metavar="SOURCE", help="The cluster that clients use.")],
+    target: Annotated[str, Argument(metavar="TARGET", help="The cluster that has to take its place.")],
+    topics: Annotated[list[str] | None, option("Only these topics, by names or patterns.", "--topic")] = None,
+    ignored: Annotated[list[str] | None, option("Settings that may differ, by names or patterns.", "--ignore")] = None,
+    source_registry: Annotated[str, option("URL of the source's schema registry (Confluent's REST interface).")] = "",
+    target_registry: Annotated[str, option("URL of the target's schema registry.")] = "",
+    dry_run: DryRun = False,
+) -> CommandResult:
+    # It imports an HTTP client, which no other command needs.
+    from ha_core.operations.parity.comparing import ParityOrder, compare
+
+    order = ParityOrder(source, target, tuple(topics or ()), tuple(ignored or ()), (source_registry, target_registry))
+    result = compare(session.environment, order, dry_run)
+    return CommandResult(result, parity_page(result), ATTENTION if result.count else SUCCESS)
+
+
+@command("parity list", "The last comparison of each pair of clusters.")
+def list_all(session: CommandRun) -> CommandResult:
+    found = session.environment.store.parities()
+    return CommandResult({"pairs": found}, parities_page(found, session.environment.age_s))
