@@ -30,10 +30,10 @@ def environment_of(version: str, folder: Path) -> Path:
     overrides = folder / version / "overrides.txt"
     overrides.write_text(LEFT_OUT)
     install = (str(python), "-m", "uv", "pip", "install", "--quiet", "--python", str(python))
-    install = (*install, "--override", str(overrides), f"apache-airflow=={version}")
+    pinned = (*install, "--override", str(overrides), f"apache-airflow=={version}")
     day = VERSIONS[version]
-    _run(*install, *NEEDED, *(("--exclude-newer", day) if day else ()))
-    _run(*install, *PROVIDERS)
+    _run(*pinned, *NEEDED, *(("--exclude-newer", day) if day else ()))
+    _run(*pinned, *PROVIDERS)
     done.touch()
     return python
 
