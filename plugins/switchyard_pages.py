@@ -1,4 +1,5 @@
-"""Pages of Switchyard in Airflow's UI: *Fleet* and *Mirrors* in the navigation, the others as tabs of them.
+"""Pages of Switchyard in Airflow's UI: *Fleet* and *Mirrors* in the navigation, the others as tabs of them, and
+*Outcome*, a tab on the page of a run.
 
 Users who may read runs of `sync_mirrors` may read the pages, which have the contents of their logs. Airflow does not
 authenticate callers of a plugin's app: without the dependency below it would answer everybody. The pages change
@@ -12,6 +13,7 @@ from typing import Any
 from airflow.plugins_manager import AirflowPlugin
 
 PREFIX = "/switchyard"
+RUNS = "runs"
 GUARDS = "sync_mirrors"
 HEADERS = {
     # Nothing but the page's own script and style: names in it come from clients.
@@ -49,6 +51,26 @@ def _app() -> Any:
         app.add_api_route(f"/{path}", page, methods=["GET"], response_model=None)
     for name in FILES:
         app.add_api_route(f"/{name}", asset, methods=["GET"], response_model=None)
+    app.mount(f"/{RUNS}", _runs_app())
+    return app
+
+
+def _runs_app() -> Any:
+    """Pages of single runs: users who may read the results of a DAG's tasks may read them."""
+    from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+    from airflow.api_fastapi.core_api.security import requires_access_dag
+    from fastapi import Depends, FastAPI
+    from fastapi.responses import HTMLResponse, Response
+
+    from ha_core.operators.pages.outcome import outcome_html
+
+    app = FastAPI(title="Switchyard runs", docs_url=None, redoc_url=None, openapi_url=None)
+
+    def page(dag_id: str, run_id: str) -> Response:
+        return HTMLResponse(outcome_html(dag_id, run_id, f"{PREFIX}/"), 200, HEADERS)
+
+    may_read = Depends(requires_access_dag("GET", DagAccessEntity.XCOM))
+    app.add_api_route("/{dag_id}/{run_id}", page, methods=["GET"], dependencies=[may_read], response_model=None)
     return app
 
 
@@ -74,7 +96,16 @@ def _view(name: str) -> dict[str, Any]:
     }
 
 
+OUTCOME = {
+    "name": "Outcome",
+    "href": f"{PREFIX}/{RUNS}/{{DAG_ID}}/{{RUN_ID}}",
+    "destination": "dag_run",
+    "url_route": "switchyard-outcome",
+}
+"""A tab on the page of each run."""
+
+
 class SwitchyardPages(AirflowPlugin):  # type: ignore[misc]  # airflow is not typed here
     name = "switchyard_pages"
     fastapi_apps = [{"app": _WhenCalled(), "url_prefix": PREFIX, "name": "Switchyard"}]  # noqa: RUF012 - Airflow's own
-    external_views = [_view("Fleet"), _view("Mirrors")]  # noqa: RUF012 - Airflow's own
+    external_views = [_view("Fleet"), _view("Mirrors"), OUTCOME]  # noqa: RUF012 - Airflow's own

@@ -206,7 +206,7 @@ RULES = (
             *(*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security"),
             *(_ACCOUNT, "ha_core.flows.configuration.Configuration"),
         ),
-        ("airflow", "fastapi", "markupsafe", "yaml"),
+        ("airflow", "fastapi", "markupsafe", "openlineage", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
     Rule("plugins", ("ha_core.operators.pages", "ha_core.operators.platform"), ("airflow", "fastapi")),

@@ -40,8 +40,18 @@ LATE = (
         ("gateway.follow.platform", "ha_core.platform"),
         "an HTTP client, 9 MB: for gateways with a platform",
     ),
-    Late("ha_core.hooks", ("airflow.sdk.exceptions", "ha_core", "sqlalchemy"), _AIRFLOW),
+    Late("ha_core.hooks", ("ha_core", "sqlalchemy"), _AIRFLOW),
     Late("ha_core.operators", ("fastapi", "ha_core", "yaml"), _AIRFLOW),
+    Late(
+        "ha_core.operators.moved_topics",
+        ("airflow.providers.openlineage", "openlineage"),
+        "its provider calls it; installations without lineage lack it",
+    ),
+    Late(
+        "ha_core.operators.pages.outcome",
+        ("airflow.models", "airflow.utils"),
+        "Airflow's database, which only API servers read",
+    ),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late(
         "ha_core.cli.commands.clients",

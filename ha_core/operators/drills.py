@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowFailException
-
+from ha_core.hooks.airflow_names import AirflowFailException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.dag_run import approval_of, responder
 from ha_core.operators.forms import FormField, LinesField, Text

@@ -2,8 +2,7 @@
 
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import LinesField, RefusedRequestError, Text
 

@@ -7,6 +7,7 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from urllib.parse import quote
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -106,6 +107,26 @@ def test_a_moved_topic_is_seen_on_all_pages_without_a_reload(chrome: Chrome, air
     audit = text(chrome)
     assert all(f"\n{number} " in f"\n{audit}" for number in range(1, 11))  # ten questions, ten answers
     assert "by admin" in audit or "admin" in audit
+
+
+def test_the_page_of_a_run_has_a_tab_with_its_whole_outcome(chrome: Chrome, airflow: AirflowApi) -> None:
+    conf = {"scope": ["topic:moved"], "from": "west", "to": "east", "reason": "INC-8"}
+    airflow.trigger("switch", "a-dry+run", conf)
+    until(lambda: airflow.states("switch", "a-dry+run").get("report") in ("success", "failed"), "the run", 180)
+    chrome.get(f"{airflow.url}/dags/switch/runs/{quote('a-dry+run')}")
+    until(lambda: chrome.find_elements(By.LINK_TEXT, "Outcome"), "the tab")
+
+    chrome.find_element(By.LINK_TEXT, "Outcome").click()
+
+    until(lambda: chrome.find_elements(By.TAG_NAME, "iframe"), "the page")
+    chrome.switch_to.frame(chrome.find_element(By.TAG_NAME, "iframe"))
+    until(lambda: "DRY RUN: would move 1 topic from west to east" in text(chrome), lambda: text(chrome))
+    lines = text(chrome).splitlines()
+    assert re.match(r"Asked for by admin at [0-9: -]+ UTC: INC-8", lines[1])
+    assert "expected fence: " in text(chrome)
+    assert lines[-1] == "Next: Trigger ▸ Trigger again with this config, untick Dry run"
+    assert chrome.find_element(By.TAG_NAME, "main").value_of_css_property("font-family") != "serif"  # has its style
+    chrome.switch_to.default_content()
 
 
 def test_a_search_in_the_history_is_answered_and_a_bad_time_is_named(chrome: Chrome, airflow: AirflowApi) -> None:

@@ -6,8 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
-from airflow.sdk.exceptions import AirflowException
-
+from ha_core.hooks.airflow_names import AirflowException
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.errors import SecurityProfileError
 from ha_core.model import HistoryEntry, Operation, Topic

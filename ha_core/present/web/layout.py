@@ -33,6 +33,12 @@ _DOCUMENT = Markup("""<!DOCTYPE html>
 <main>{notes}{body}</main>
 </body></html>
 """)
+_BARE_DOCUMENT = Markup("""<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width">
+<title>{title} · Switchyard</title>
+<link rel="stylesheet" href="{prefix}style.css"></head>
+<body><main>{body}</main></body></html>
+""")
 
 
 class Filter(NamedTuple):
@@ -75,6 +81,14 @@ def document(
             refresh_ms=refresh_ms,
         )
     )
+
+
+def bare_document(title: str, body: Markup, prefix: str) -> str:
+    """A document without tabs, for a frame beside other contents.
+
+    :param prefix: path of the style.
+    """
+    return str(_BARE_DOCUMENT.format(title=title, body=body, prefix=prefix))
 
 
 def file(name: str) -> str:
