@@ -21,7 +21,7 @@ _ALL_RULES = {
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 
-class Accounts(Brokers):
+class BrokerAccounts(Brokers):
     def all_rules(self, timeout_s: float | None = None) -> frozenset[BrokerAcl] | None:
         """All ACLs; None: the cluster has no authorizer."""
         asking = self.asking(timeout_s)

@@ -8,7 +8,7 @@ questions are methods of one class.
 """
 
 from ha_core.kafka.access import Access
-from ha_core.kafka.accounts import Accounts
+from ha_core.kafka.accounts import BrokerAccounts
 from ha_core.kafka.copies import CopiesOfMirrors
 from ha_core.kafka.creation import TopicCreation
 from ha_core.kafka.deletion import TopicDeletion
@@ -20,7 +20,16 @@ from ha_core.kafka.topics import Topics
 
 
 class Admin(
-    Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, Accounts, ClientQuotas, CopiesOfMirrors
+    Probing,
+    Topics,
+    TopicCreation,
+    TopicDeletion,
+    Producers,
+    Groups,
+    Access,
+    BrokerAccounts,
+    ClientQuotas,
+    CopiesOfMirrors,
 ):
     """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ha_core.operations.access.onboarding import ClientsPast, Leaving
+from ha_core.operations.access.onboarding import ClientsPast, LeavingCheck
 from ha_core.plan.access.onboarding import LeftOut
 from ha_core.plan.facts.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
@@ -37,7 +37,7 @@ def left_out_page(left_out: Sequence[LeftOut], without_keys: Sequence[str]) -> P
         )
 
 
-def leaving_page(found: Leaving) -> Page:
+def leaving_page(found: LeavingCheck) -> Page:
     if found.bonds:
         yield Marked(f"Clients must not go back to the brokers of {found.cluster} yet:", "bad")
         rows = [(one.about, one.text, one.remedy) for one in found.bonds]

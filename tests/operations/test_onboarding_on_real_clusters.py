@@ -1,7 +1,8 @@
-"""A fleet with ACLs, SCRAM users and quotas comes to the gateways: clients past them are seen, its access is brought."""
+"""A fleet comes to the gateways: clients past them are seen, ACLs, SCRAM users and quotas of brokers are brought."""
 
 import json
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,25 +18,36 @@ from confluent_kafka.admin import (
 )
 
 from ha_core.kafka.connection import BlockingConnection
+from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.operations.access.onboarding import broker_access, clients_past, leaving
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.access.onboarding import brought
+from ha_core.store.security import FILE_VARIABLE
 from ha_core.wire.codes import ApiKey
 from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kafka.accounts import another
 from tests.kit.running import create_topics, switchyard_command
-from tests.kit.stacks import operator, own_stack
+from tests.kit.stacks import operator
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long("ha_core/operations/access", "ha_core/plan/access", "ha_core/kafka", "ha_core/cli"),
 ]
-stack = own_stack({"east": "3.9.2", "west": "4.3.1"}, gateways=1, security="sasl")
 environment = operator()
 TOPIC, GROUP = "onboard-orders", "onboard-readers"
+
+
+@pytest.fixture(scope="module")
+def stack() -> Iterator[Stack]:
+    up = Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, security="sasl")
+    with up as running, pytest.MonkeyPatch.context() as environment:
+        environment.setenv(SECURITY_FILE_VARIABLE, running.document["security_file"])
+        if running.zookeeper_security_file is not None:
+            environment.setenv(FILE_VARIABLE, running.zookeeper_security_file)
+        yield running
 
 
 def settings(stack: Stack, cluster: str) -> dict[str, Any]:

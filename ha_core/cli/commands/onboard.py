@@ -72,7 +72,7 @@ def access(
 
 
 def _valid(put: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[list[WantedEntry], list[LeftOut]]:
-    """Entries that the platform can have, and the others. What names a user that it cannot have is left out, too."""
+    """Entries that the platform can have, and the others. An entry for a user that it cannot have is left out, too."""
     from ha_core.platform.entry import kind_of
     from ha_core.platform.errors import InvalidError
     from ha_core.platform.wanted import WantedEntry

@@ -48,7 +48,7 @@ class Bond:
 
 
 @dataclass(frozen=True, slots=True)
-class Leaving:
+class LeavingCheck:
     cluster: str
     bonds: tuple[Bond, ...]
     not_read: tuple[str, ...]
@@ -104,7 +104,7 @@ def broker_access(environment: Environment, name: str) -> BrokerAccess:
     )
 
 
-def leaving(environment: Environment, name: str) -> Leaving:
+def leaving(environment: Environment, name: str) -> LeavingCheck:
     """Facts because of which clients must not go to this cluster's brokers yet.
 
     :raises RefusedError: the cluster is not registered.
@@ -131,7 +131,7 @@ def leaving(environment: Environment, name: str) -> Leaving:
     for group, homed in sorted(view.groups.items()):
         if homed.cluster and homed.cluster != name:
             bonds.append(Bond("group", f"group {group}", f"It is in {homed.cluster}.", f"move it to {name}"))
-    return Leaving(name, tuple(bonds), (f"groups: {look.why[name]}",) if name in look.why else ())
+    return LeavingCheck(name, tuple(bonds), (f"groups: {look.why[name]}",) if name in look.why else ())
 
 
 def _registered(environment: Environment, name: str) -> tuple[View, Cluster]:
