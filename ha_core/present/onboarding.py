@@ -32,7 +32,7 @@ def left_out_page(left_out: Sequence[LeftOut], without_keys: Sequence[str]) -> P
     if without_keys:
         yield Marked(
             f"Brokers do not tell secrets of SCRAM users: {listed(without_keys)}. Give each its password before it "
-            "comes: `switchyard users password NAME`.",
+            "comes: `switchyard users password NAME --reason onboard`.",
             "warning",
         )
 
