@@ -29,7 +29,7 @@ from ha_core.wire.sasl import SecurityProfile
 from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kafka.accounts import another
-from tests.kit.running import create_topics, switchyard_command
+from tests.kit.running import bind, create_topics, switchyard_command
 from tests.kit.stacks import operator
 
 pytestmark = [
@@ -146,3 +146,13 @@ def test_what_no_gateway_has_touched_may_go_back_and_an_unknown_cluster_is_refus
     assert leaving(environment, cluster).bonds == ()
     with pytest.raises(RefusedError, match="not registered"):
         leaving(environment, "south")
+
+
+def test_a_binding_to_another_cluster_keeps_a_client_from_its_brokers(stack: Stack, environment: Environment) -> None:
+    bind(stack, "zoe", "west")
+
+    code, found = run(stack, "onboard", "leave", "east")
+
+    assert code == 6
+    assert [(one["kind"], one["about"]) for one in found["bonds"]] == [("binding", "user zoe")]
+    assert leaving(environment, "west").bonds == ()

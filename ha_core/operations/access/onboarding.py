@@ -122,8 +122,8 @@ def leaving(environment: Environment, name: str) -> LeavingCheck:
             bonds.append(Bond("topic", f"topic {topic_name}", text, f"migrate it to {name}, and wait until it is aged"))
     look = look_at_groups(environment, view)
     for group, facts in sorted(look.groups.get(name, {}).items()):
-        if view.direct(group) is None and (other := other_numbers(view, name, facts.offsets)):
-            (topic_name, partition), (physical, client) = min(other.items())
+        if view.direct(group) is None and (moved := other_numbers(view, name, facts.offsets)):
+            (topic_name, partition), (physical, client) = min(moved.items())
             text = f"Its offset {physical} of {topic_name}-{partition} is a client offset; the brokers number otherwise"
             bonds.append(
                 Bond("position", f"group {group}", f"{text} ({client} by the map).", "set its offsets once it stopped")
