@@ -71,7 +71,7 @@ def open_extent_at(topic: Topic, key: tuple[bytes, int], cluster: str | None) ->
         return None
     # A reader that comes from an older extent begins at the start, where records may be missing.
     since = extent.start if only else extent.start + 1
-    return OpenExtent(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+    return OpenExtent(key, since, FetchShift(extent.shift, not only, extent.start))
 
 
 class GroupRoute(NamedTuple):
