@@ -8,7 +8,8 @@ where registries are named. Things that only the target has are no difference.
 A run fails where something differs; its log has each difference with the command that mends it, and
 `switchyard status --check` reports `parity-drift` until a comparison finds none. Nothing is changed.
 
-Without fields every pair that has mirrors is compared. Without Airflow: `switchyard parity check SOURCE TARGET`.
+Without fields every pair that has mirrors, or was compared once, is compared, with the ignored settings and the
+registries of its last comparison. Without Airflow: `switchyard parity check SOURCE TARGET`.
 """
 
 from datetime import timedelta

@@ -73,6 +73,7 @@ LATE = (
     Late("ha_core.mirror.split", ("kafka",), "all of kafka-python: every command would wait, and few need it"),
     Late("ha_core.cli.plotting", ("matplotlib",), "takes a second, for one command"),
     Late("ha_core.cli.commands.mirror_client", ("ha_core.mirror_client",), "librdkafka: only where it is asked"),
+    Late("ha_core.cli.commands.onboard", ("ha_core.platform",), _DATABASE),
     Late("ha_core.cli.commands.platform", ("ha_core.platform",), _DATABASE),
     Late("ha_core.cli.commands.quotas", ("ha_core.platform",), _DATABASE),
     Late("ha_core.cli.commands.rights", ("ha_core.platform",), _DATABASE),

@@ -8,6 +8,7 @@ questions are methods of one class.
 """
 
 from ha_core.kafka.access import Access
+from ha_core.kafka.accounts import BrokerAccounts
 from ha_core.kafka.copies import CopiesOfMirrors
 from ha_core.kafka.creation import TopicCreation
 from ha_core.kafka.deletion import TopicDeletion
@@ -18,7 +19,18 @@ from ha_core.kafka.quotas import ClientQuotas
 from ha_core.kafka.topics import Topics
 
 
-class Admin(Probing, Topics, TopicCreation, TopicDeletion, Producers, Groups, Access, ClientQuotas, CopiesOfMirrors):
+class Admin(
+    Probing,
+    Topics,
+    TopicCreation,
+    TopicDeletion,
+    Producers,
+    Groups,
+    Access,
+    BrokerAccounts,
+    ClientQuotas,
+    CopiesOfMirrors,
+):
     """One cluster. Connects at the first request and keeps its connections open; thread-safe; must be closed.
 
     `CopiesOfMirrors` includes leaders, ends and times of logs (`Offsets`), and takeovers. Every method takes at most

@@ -46,6 +46,10 @@ class Parity(Document):
     """Further drifts."""
     not_compared: tuple[str, ...] = ()
     """Parts that could not be compared, with the reason."""
+    ignored: tuple[str, ...] = ()
+    """Settings, by names or patterns, that may differ; later comparisons of the pair take them, too."""
+    registries: tuple[str, str] = ("", "")
+    """URLs of the source's and the target's schema registries; likewise."""
     topics: int = 0
     """Topics that both clusters have."""
 

@@ -11,7 +11,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.overview.parity_health import parity_problems
-from ha_core.operations.parity.comparing import ParityOrder, compare
+from ha_core.operations.parity.comparing import ParityOrder, compare, pairs_of
 from ha_core.operations.parity.registry import RegistryError, schemas_of
 from stack.harness import Stack
 from tests.kit.running import bootstrap, create_topic
@@ -57,6 +57,19 @@ def test_planted_drift_is_found_kept_and_gone_once_it_is_mended(stack: Stack, en
     assert environment.store.parities()[0].count == 2  # a dry run keeps nothing
     assert compare(environment, order).since == ""
     assert not [one for one in parity_problems(environment) if one.code == "parity-drift"]
+
+
+def test_a_scheduled_comparison_takes_the_ignored_settings_and_registries_of_the_last_one(
+    stack: Stack, environment: Environment, registry: str
+) -> None:
+    assert stack
+    compare(environment, ParityOrder("west", "east", (f"{TOPIC}*",), ("retention.ms",), (registry, registry)))
+
+    again = compare(environment, ParityOrder("west", "east", (f"{TOPIC}*",)))
+
+    assert (again.ignored, again.registries) == (("retention.ms",), (registry, registry))
+    assert not [part for part in again.not_compared if part.startswith("schemas")]
+    assert ("west", "east") in pairs_of(environment)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def parity_problems(environment: Environment) -> Iterator[Problem]:
                 again,
                 since=parity.since,
             )
-        elif environment.age_s(parity.at) > OVERDUE_S:
+        if environment.age_s(parity.at) > OVERDUE_S:
             yield Problem(
                 "parity-overdue",
                 about,

@@ -22,20 +22,24 @@ T = TypeVar("T")
 @dataclass(frozen=True, slots=True)
 class ParityOrder:
     """:ivar topics: names or patterns; empty: all that are written in the source.
-    :ivar ignored: settings, by names or patterns, that may differ.
-    :ivar registries: base URLs of the source's and the target's schema registries; empty: schemas are not compared.
+    :ivar ignored: settings, by names or patterns, that may differ; None: those of the last comparison.
+    :ivar registries: base URLs of the source's and the target's schema registries; empty: schemas are not compared;
+        None: those of the last comparison.
     """
 
     source: str
     target: str
     topics: tuple[str, ...] = ()
-    ignored: tuple[str, ...] = ()
-    registries: tuple[str, str] = ("", "")
+    ignored: tuple[str, ...] | None = None
+    registries: tuple[str, str] | None = None
 
 
-def pairs_of(view: View) -> list[tuple[str, str]]:
-    """(source, target) of all mirrors."""
-    return sorted({(mirror.source, mirror.target) for mirror in view.mirrors.values()})
+def pairs_of(environment: Environment) -> list[tuple[str, str]]:
+    """(source, target) of all mirrors, and of all pairs of registered clusters that were compared once."""
+    view = environment.store.load()
+    compared = {(one.source, one.target) for one in environment.store.parities()}
+    standing = {pair for pair in compared if view.clusters.keys() >= {*pair}}
+    return sorted({(mirror.source, mirror.target) for mirror in view.mirrors.values()} | standing)
 
 
 def compare(environment: Environment, order: ParityOrder, dry_run: bool = False) -> Parity:
@@ -50,12 +54,15 @@ def compare(environment: Environment, order: ParityOrder, dry_run: bool = False)
             raise unchanged(f"Cluster {name} is not registered. `switchyard clusters list` shows those that are.")
     if order.source == order.target:
         raise unchanged(f"{order.source} and {order.target} are one cluster: name two.")
-    source, not_read = _contents(environment, view, order, order.source, order.registries[0])
-    target, not_there = _contents(environment, view, order, order.target, order.registries[1])
-    found = [*drifts(source, target, order.ignored), *_of_syncs(environment, order)]
     before = next(
         (one for one in environment.store.parities() if one.pair == pair_of(order.source, order.target)), None
     )
+    ignored = order.ignored if order.ignored is not None else before.ignored if before is not None else ()
+    last = before.registries if before is not None else ("", "")
+    registries = last if order.registries is None else order.registries
+    source, not_read = _contents(environment, view, order, order.source, registries[0])
+    target, not_there = _contents(environment, view, order, order.target, registries[1])
+    found = [*drifts(source, target, ignored), *_of_syncs(environment, order)]
     now = environment.now()
     result = Parity(
         pair=pair_of(order.source, order.target),
@@ -66,6 +73,8 @@ def compare(environment: Environment, order: ParityOrder, dry_run: bool = False)
         drifts=tuple(found[:MAX_DRIFTS]),
         left_out=max(0, len(found) - MAX_DRIFTS),
         not_compared=tuple(sorted({*not_read, *not_there})),
+        ignored=ignored,
+        registries=registries,
         topics=len(source.topics.keys() & target.topics.keys()),
     )
     if not dry_run:
