@@ -43,7 +43,9 @@ def operator(session_timeout_s: float = 6.0) -> Any:
 
 
 def revive(stack: Stack, *parts: str) -> None:
-    """Restart those that do not run of the parts whose names begin like this."""
-    for part in stack.status():
-        if part["part"].startswith(parts) and part["state"] != "ready":
-            stack.restart(part["part"])
+    """Restart those that do not run of the parts whose names begin like this. Processes of a part, as
+    `mirror/executor`, come back with it."""
+    states = {part["part"]: part["state"] for part in stack.status()}
+    for name, state in states.items():
+        if name.startswith(parts) and state != "ready" and name.rpartition("/")[0] not in states:
+            stack.restart(name)

@@ -22,7 +22,7 @@ from tests.kit.waiting import until
 
 pytestmark = [
     pytest.mark.stack,
-    pytest.mark.soak,
+    pytest.mark.long("ha_core/operations/overview", "ha_core/cli/commands/status.py", "ha_core/present/screen.py"),
 ]
 WITHIN_S = 60.0
 KILLED = """

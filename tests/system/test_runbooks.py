@@ -1,7 +1,6 @@
 """Runbooks are walked on a real stack under load: faults are planted, commands run, and their answers compared."""
 
 import os
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,14 +11,15 @@ import pytest
 from stack.harness import Stack
 from tests.kit.progress import await_more
 from tests.kit.runbooks import Command, Order, Walk, script
-from tests.kit.running import Run, bootstrap, create_topic, operation_of, start_command, switchyard
+from tests.kit.running import Run, bootstrap, create_topic, start_command, switchyard
 from tests.kit.stacks import own_stack, revive
 from tests.kit.waiting import until
+from tests.system.interrupting import looking
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.soak,
+    pytest.mark.long("docs/runbooks", "ha_core/operations/overview", "ha_core/operations/move", "ha_core/cli/commands"),
 ]
 PAGES = Path(__file__).parents[2] / "docs" / "runbooks"
 USERS = {"orders": "orders-app", "bills": "billing-app"}
@@ -32,35 +32,35 @@ class Faults:
 
     def __init__(self, stack: Stack) -> None:
         self._stack = stack
-        self._switch: subprocess.Popen[str] | None = None
 
     def plant(self, order: Order) -> None:
         verb, _, rest = order.text.partition(" ")
         orders: dict[str, Callable[[str], None]] = {
-            "begin": self._begin,
+            "abandon": self._abandon,
+            "kill": self._stack.kill,
             "pause": self._stack.pause,
             "resume": self._stack.resume,
             "restart": self._stack.restart,
             "stop": self._stack.stop,
         }
-        if order.text == "kill the switch":
-            self._kill()
-        elif verb == "kill":
-            self._stack.kill(rest)
-        else:
-            orders[verb](rest)
+        orders[verb](rest)
 
-    def _begin(self, text: str) -> None:
-        """:param text: `switch SCOPE from CLUSTER to CLUSTER`."""
+    def _abandon(self, text: str) -> None:
+        """Start a switch, and kill its command as soon as the fence stands.
+
+        :param text: `switch topic:TOPIC from CLUSTER to CLUSTER`.
+        """
         _, scope, _, origin, _, target = text.split()
-        options = ("--from", origin, "--to", target, "--reason", "a runbook", "--yes", "--drain-timeout", "60")
-        self._switch = start_command(self._stack, "switch", scope, *options)
-        operation_of(self._switch, [])
+        way = ("--from", origin, "--to", target, "--include-other-users")
+        begun: list[subprocess.Popen[str]] = []
 
-    def _kill(self) -> None:
-        assert self._switch is not None
-        self._switch.send_signal(signal.SIGKILL)
-        self._switch.communicate(timeout=30)
+        def die() -> None:
+            begun[0].kill()
+
+        with looking(self._stack, scope.removeprefix("topic:"), on_fence=die) as onlooker:
+            begun.append(start_command(self._stack, "switch", scope, *way, "--reason", "a runbook", "--yes"))
+            assert onlooker.fenced.wait(60), begun[0].communicate(timeout=30)
+        begun[0].communicate(timeout=30)
 
 
 @pytest.fixture(scope="module")
