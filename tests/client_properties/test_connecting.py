@@ -4,7 +4,8 @@ import json
 import ssl
 import time
 from base64 import urlsafe_b64encode
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -163,12 +164,22 @@ def bearer(file: Path, bootstrap: str = "a:9092") -> ClusterConnection:
 
 
 class Visitors:
-    """A broker without topics that notes the bytes of logins."""
+    """A broker without topics that notes the bytes of logins.
+
+    :ivar port: its own, which METADATA answers name. librdkafka closes the connection to a bootstrap broker that no
+        answer names, and a request that waits on it then fails with `_TRANSPORT`.
+    """
 
     def __init__(self) -> None:
         self.logins: list[bytes] = []
+        self.port = 0
 
-    def answer(self) -> Answer:
+    @contextmanager
+    def visited(self, context: ssl.SSLContext | None = None) -> Iterator[int]:
+        with listening(self._answer(), context) as self.port:
+            yield self.port
+
+    def _answer(self) -> Answer:
         def then(frame: bytes) -> bytes | None:
             key = header_of(frame).api_key
             if key == ApiKey.SASL_HANDSHAKE:
@@ -176,7 +187,7 @@ class Visitors:
             if key == ApiKey.SASL_AUTHENTICATE:
                 self.logins.append(frame)
                 return answered(frame, {"auth_bytes": b""})
-            here = {"node_id": 1, "host": HOST, "port": 1, "rack": None}
+            here = {"node_id": 1, "host": HOST, "port": self.port, "rack": None}
             return answered(frame, {"brokers": [here], "controller_id": 1, "topics": []})
 
         return broker(VERSIONS, then)
@@ -205,7 +216,7 @@ def test_each_client_presents_its_certificate(stores: dict[str, str], authority:
     own = authority.issue("broker", [HOST])
     context = server_context(TlsFiles(str(authority.file), str(own.certificate), str(own.key)), Certificates.REQUIRED)
     context.sslsocket_class = ssl.SSLSocket
-    with listening(Visitors().answer(), context) as port:
+    with Visitors().visited(context) as port:
         ask(connection({**stores, "bootstrap.servers": f"{HOST}:{port}"}))
 
 
@@ -218,7 +229,7 @@ def test_names_of_brokers_are_checked_unless_the_algorithm_is_empty(
     context = server_context(TlsFiles(None, str(own.certificate), str(own.key)), Certificates.NONE)
     context.sslsocket_class = ssl.SSLSocket
     algorithm = {} if checked else {"ssl.endpoint.identification.algorithm": ""}
-    with listening(Visitors().answer(), context) as port:
+    with Visitors().visited(context) as port:
         found = connection({**stores, **algorithm, "bootstrap.servers": f"{HOST}:{port}", "client.id": "mm2"})
         if not checked:
             ask(found)
@@ -232,7 +243,7 @@ def test_each_client_logs_in_with_the_token_of_the_file(tmp_path: Path, ask: Any
     said = token(sub="alice", exp=time.time() + 3600)
     (tmp_path / "token").write_text(said)
     visitors = Visitors()
-    with listening(visitors.answer()) as port:
+    with visitors.visited() as port:
         ask(bearer(tmp_path / "token", f"{HOST}:{port}"))
     (login, *_) = visitors.logins
     assert parse_initial(login[login.index(b"n,") :]).token == said
