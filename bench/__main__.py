@@ -26,6 +26,7 @@ NAMES = (
     "platform",
     "blackout",
     "gateway_death",
+    "upgrade",
     "gateway_memory",
     "quotas",
     "tls",

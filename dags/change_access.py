@@ -38,7 +38,7 @@ The users who triggered and approved the run, and the reason, are in the platfor
 from ha_core.operators import forms
 from ha_core.operators.access import ChangeAccessOperator, PlanAccessOperator
 from ha_core.operators.dag_run import PLAN
-from ha_core.operators.dags import PATIENT, ask, switchyard_dag
+from ha_core.operators.dags import PATIENT, ask, result_of_dag, switchyard_dag
 from ha_core.operators.ending import OutcomeOperator
 
 PARAMS = {
@@ -76,4 +76,4 @@ with switchyard_dag(
     report = OutcomeOperator(task_id="report")
     ask(plan, "Change users, rights and quotas?", change)
     change >> report
-    dag.add_result(report.output)
+    result_of_dag(dag, report)

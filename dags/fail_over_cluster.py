@@ -23,6 +23,7 @@ from datetime import timedelta
 
 from ha_core.operators import forms
 from ha_core.operators.dags import end_run, switchyard_dag
+from ha_core.operators.deadlines import run_deadline
 from ha_core.operators.failover import FailOverOperator, ReportFailOverOperator
 from ha_core.operators.migration import ReleaseMigrationOperator
 
@@ -52,6 +53,7 @@ with switchyard_dag(
     PARAMS,
     max_active_runs=1,
     run_timeout=timedelta(days=1),
+    deadline=run_deadline(),
 ):
     fail_over = FailOverOperator(task_id="fail_over", execution_timeout=timedelta(hours=4))
     end_run(fail_over, ReleaseMigrationOperator, ReportFailOverOperator)

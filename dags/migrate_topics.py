@@ -38,6 +38,7 @@ from ha_core.operators.migration import (
     ReleaseMigrationOperator,
     ReportMigrationOperator,
 )
+from ha_core.operators.moved_topics import OUTLETS
 
 BATCHES_AT_ONCE = 2
 """Each batch asks both clusters for thousands of partitions: more would overload them."""
@@ -114,7 +115,11 @@ with switchyard_dag(
     plan = PlanMigrationOperator(task_id="plan", **LONG)
     batches = ListBatchesOperator(task_id="batches")
     migrate = MigrateBatchOperator.partial(
-        task_id="migrate", doc_md=MigrateBatchOperator.__doc__, max_active_tis_per_dagrun=BATCHES_AT_ONCE, **LONG
+        task_id="migrate",
+        doc_md=MigrateBatchOperator.__doc__,
+        max_active_tis_per_dagrun=BATCHES_AT_ONCE,
+        **LONG,
+        **OUTLETS,
     ).expand(batch=batches.output)
     await_cuts = AwaitCutsSensor(
         task_id="await_cuts",
@@ -122,6 +127,7 @@ with switchyard_dag(
         poke_interval=timedelta(seconds=15),
         timeout=timedelta(days=7),
         **LONG,
+        **OUTLETS,
     )
     ask(plan, "Migrate topics from {{ params['from'] }} to {{ params.to }}?", batches)
     ends = end_run(await_cuts, ReleaseMigrationOperator, ReportMigrationOperator)

@@ -24,7 +24,7 @@ the environment of the workers; with more than one machine it has to be a shared
 from datetime import timedelta
 
 from ha_core.operators import forms
-from ha_core.operators.dags import BACKGROUND, switchyard_dag
+from ha_core.operators.dags import BACKGROUND, result_of_dag, switchyard_dag
 from ha_core.operators.spark import HISTORY, RATES, SparkJobOperator
 from ha_core.operators.upkeep import RecordKnownOperator
 
@@ -54,4 +54,4 @@ with switchyard_dag(
     suggested = ["--output", HISTORY, "--keep-results", "4", "--rates", RATES]
     history >> SparkJobOperator(task_id="rates", job="offsets", arguments=suggested)
 
-    dag.add_result(history.output)
+    result_of_dag(dag, history)

@@ -24,6 +24,7 @@ from datetime import timedelta
 from ha_core.operators import forms
 from ha_core.operators.dags import LONG, SLOW, ask, end_run, switchyard_dag
 from ha_core.operators.migration import ListBatchesOperator, ReleaseMigrationOperator
+from ha_core.operators.moved_topics import OUTLETS
 from ha_core.operators.switch import PlanClusterSwitchOperator, ReportClusterSwitchOperator, SwitchBatchOperator
 
 PARAMS = {
@@ -53,7 +54,7 @@ with switchyard_dag(
     plan = PlanClusterSwitchOperator(task_id="plan", **LONG)
     parts = ListBatchesOperator(task_id="parts")
     switch = SwitchBatchOperator.partial(
-        task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **SLOW
+        task_id="switch", doc_md=SwitchBatchOperator.__doc__, max_active_tis_per_dagrun=1, **SLOW, **OUTLETS
     ).expand(batch=parts.output)
     ask(plan, "Move all of {{ params['from'] }} to {{ params.to }}?", parts)
     end_run(switch, ReleaseMigrationOperator, ReportClusterSwitchOperator)

@@ -22,7 +22,7 @@ The rows are written as Parquet beside the history, in the folder verify.
 from datetime import timedelta
 
 from ha_core.operators import forms
-from ha_core.operators.dags import switchyard_dag
+from ha_core.operators.dags import result_of_dag, switchyard_dag
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.mirrors import COMPARE, MirrorsEqualOperator
 from ha_core.operators.spark import HISTORY, SparkJobOperator
@@ -68,4 +68,4 @@ with switchyard_dag(
     )
     report = OutcomeOperator(task_id="report")
     compare >> MirrorsEqualOperator(task_id="verdict") >> report
-    dag.add_result(report.output)
+    result_of_dag(dag, report)

@@ -9,6 +9,35 @@ def get_provider_info() -> dict[str, Any]:
         "package-name": "switchyard",
         "name": "Switchyard",
         "description": "Moves live Kafka clients and topics between clusters, without the clients noticing.",
+        "config": {
+            "switchyard": {
+                "description": "Switchyard, on schedulers, workers and DAG processors.",
+                "options": {
+                    "four_eyes": {
+                        "description": "Runs that have a task approve change nothing until a user other than the one "
+                        "who asked has approved them, whatever their form says.",
+                        "version_added": "0.1.0",
+                        "type": "boolean",
+                        "example": "True",
+                        "default": "False",
+                    },
+                    "fence_deadline_s": {
+                        "description": "Seconds after which a fence that stands is an alarm.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "0.5",
+                        "default": "1",
+                    },
+                    "rto_s": {
+                        "description": "Seconds after which a move away from a dead cluster is an alarm.",
+                        "version_added": "0.1.0",
+                        "type": "float",
+                        "example": "15",
+                        "default": "60",
+                    },
+                },
+            },
+        },
         "connection-types": [
             {
                 "connection-type": "switchyard_zookeeper",

@@ -178,7 +178,7 @@ RULES = (
         ),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", "yaml", COMPUTED),
     ),
-    Rule("ha_core/present", (*_SHOWN, "ha_core.flows.remarks"), (), IMPURE, clock=False),
+    Rule("ha_core/present", (*_SHOWN, "ha_core.flows.remarks"), ("markupsafe",), IMPURE, clock=False),
     Rule(
         "ha_core/cli",
         (
@@ -206,7 +206,7 @@ RULES = (
             *(*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security"),
             *(_ACCOUNT, "ha_core.flows.configuration.Configuration"),
         ),
-        ("airflow", "fastapi", "yaml"),
+        ("airflow", "fastapi", "markupsafe", "openlineage", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
     Rule("plugins", ("ha_core.operators.pages", "ha_core.operators.platform"), ("airflow", "fastapi")),

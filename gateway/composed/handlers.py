@@ -189,8 +189,10 @@ class Context:
 
     def objection(self, operation: AclOperation, topic: str) -> str:
         """Why the client may not change the topic, though it may change topics of the cluster; "": it may."""
-        may = self.allows(operation, ResourceType.CLUSTER)
-        return "" if self.verdicts is None else self.verdicts.objection(operation, ResourceType.TOPIC, topic, may)
+        verdicts = self.verdicts
+        if verdicts is None or not verdicts.may_object(operation, ResourceType.TOPIC):
+            return ""
+        return verdicts.objection(operation, ResourceType.TOPIC, topic, self.allows(operation, ResourceType.CLUSTER))
 
 
 def compose(context: Context, api_key: int, version: int, request: Message) -> Handler:

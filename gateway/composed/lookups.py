@@ -98,12 +98,18 @@ def resolve(context: Context, topic: str, also: Mapping[str, tuple[str, ...]] = 
     )
 
 
-def served(context: Context, topic: str, also: Mapping[str, tuple[str, ...]]) -> bool:
-    """True if a topic of some cluster is listed for this client. One with local names sees the topics of one cluster,
-    and moved ones: `cluster_for_topic` serves it no other."""
-    if context.names is None or context.view.mapped(topic) is not None:
-        return True
-    return context.names.cluster in {*context.topology.existing(topic), *also.get(topic, ())}
+def listed(context: Context, topics: Iterable[str], also: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The topics of some cluster that this client sees. One with local names sees the topics of one cluster, and moved
+    ones: `cluster_for_topic` serves it no other."""
+    view, names = context.view, context.names
+    seen = [name for name in topics if not view.concealed(name)]
+    if names is None:
+        return seen
+    return [
+        name
+        for name in seen
+        if view.mapped(name) is not None or names.cluster in {*context.topology.existing(name), *also.get(name, ())}
+    ]
 
 
 def wished(context: Context, topic: str) -> str | None:

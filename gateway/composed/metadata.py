@@ -95,7 +95,7 @@ def _all_topics(context: Context, request: Message) -> _Choosing:
         # that lost them would give their partitions away.
         if cluster.name in context.view.clusters and cluster.name not in seen.topics:
             names |= dict.fromkeys(cluster.topics)
-    there = [name for name in names if not context.view.concealed(name) and lookups.served(context, name, found)]
+    there = lookups.listed(context, names, found)
     if lookups.know_much(context, there):
         yield Long()
     return [_choose(context, name, lookups.resolve(context, name, found).cluster, seen) for name in there], seen.racks
@@ -267,14 +267,12 @@ def _mentioned(chosen: Iterable[_Chosen]) -> tuple[BrokerKey, ...]:
 
 
 def _translated(chosen: _Chosen, nodes: Mapping[BrokerKey, NodeAddress]) -> Message:
-    def ids(cluster: str, brokers: Iterable[int]) -> list[int]:
-        return [nodes[cluster, broker].node_id for broker in brokers if broker >= 0]
-
     partitions = []
     for partition in chosen.topic["partitions"]:
-        cluster = chosen.of(partition)
-        leader = partition["leader_id"]
-        translated: Message = {name: ids(cluster, partition[name]) for name in _REPLICAS}
+        cluster, leader = chosen.of(partition), partition["leader_id"]
+        translated: Message = {
+            name: [nodes[cluster, broker].node_id for broker in partition[name] if broker >= 0] for name in _REPLICAS
+        }
         translated["leader_id"] = nodes[cluster, leader].node_id if leader >= 0 else _NO_LEADER
         partitions.append(partition | translated | lookups.NO_EPOCH)
     # Ids differ between clusters, and the gateway does not map them yet: clients take zero for "no id" (KIP-516).

@@ -22,6 +22,14 @@ def _composed() -> Histogram:
 
 
 @dataclass(slots=True, eq=False)
+class BrokerBytes:
+    """Bytes of clients' connections to the brokers of a cluster."""
+
+    sent: int = 0
+    received: int = 0
+
+
+@dataclass(slots=True, eq=False)
 class Counts:
     """Counters of the data path. Used on the event loop only; a scrape may read them in between."""
 
@@ -46,12 +54,20 @@ class Counts:
     """TLS handshakes by outcome: `done`, `failed`, `left`, `late`."""
     bytes_from_clients: int = 0
     bytes_to_clients: int = 0
-    bytes_from_brokers: int = 0
-    bytes_to_brokers: int = 0
+    broker_bytes: defaultdict[str, BrokerBytes] = field(default_factory=lambda: defaultdict(BrokerBytes))
+    """By cluster. Each connection to a broker holds those of its cluster."""
     fences: FenceCosts = field(default_factory=FenceCosts)
     composed: Histogram = field(default_factory=_composed)
     """By API."""
     latencies: Latencies = field(default_factory=Latencies)
+
+    @property
+    def bytes_to_brokers(self) -> int:
+        return sum(cluster.sent for cluster in self.broker_bytes.values())
+
+    @property
+    def bytes_from_brokers(self) -> int:
+        return sum(cluster.received for cluster in self.broker_bytes.values())
 
 
 def api_label(key: int) -> str:

@@ -170,6 +170,9 @@ class LocalVerdicts(Verdicts):
     def allows_any(self, operation: int, resource: int) -> bool:
         return self._base is None or self._base.allows_any(operation, resource)
 
+    def may_object(self, operation: int, resource: int) -> bool:
+        return resource == ResourceType.TOPIC or (self._base is not None and self._base.may_object(operation, resource))
+
     def objection(self, operation: int, resource: int, name: str, anyway: bool = False) -> str:
         if resource == ResourceType.TOPIC:
             if (real := self.names.real(name)) is not None:

@@ -100,6 +100,8 @@ class RemoteVerdicts(Verdicts):
 
     def remote(self, name: str) -> KnownRemoteTopic | None:
         """The remote topic to which requests for this name lead."""
+        if self._index.find("", name) is None:
+            return None  # No flow writes a topic of this name anywhere, so its place need not be looked up.
         return next((it for place in self._places(name) if (it := self._index.find(place, name)) is not None), None)
 
     def operations(self, resource: int, name: str = CLUSTER_NAME) -> int:
@@ -112,8 +114,11 @@ class RemoteVerdicts(Verdicts):
     def allows_any(self, operation: int, resource: int) -> bool:
         return self._base is None or self._base.allows_any(operation, resource)
 
+    def may_object(self, operation: int, resource: int) -> bool:
+        return resource == ResourceType.TOPIC and not READING >> operation & 1
+
     def objection(self, operation: int, resource: int, name: str, anyway: bool = False) -> str:
-        if resource != ResourceType.TOPIC or READING >> operation & 1 or (remote := self.remote(name)) is None:
+        if not self.may_object(operation, resource) or (remote := self.remote(name)) is None:
             return ""
         if not (anyway or self._base is None or self._base.allows(operation, resource, name)):
             return ""  # The answer about a denied topic must not reveal that it is a remote topic.

@@ -305,6 +305,8 @@ class Gateway:
 
         :param told_to: ended by a signal. A gateway that ends because of its own fault stays expected.
         """
+        if told_to and await self.members.announce_leaving():
+            await self.clients.release()
         await self.clients.stop()
         for task in self._tasks:
             task.cancel()
@@ -477,6 +479,7 @@ class Gateway:
                 for name, at in sorted(self.upstream.out_of_date.items())
             },
             fence_costs=self.counts.fences.report(clock.now()),
+            leaving=self.members.leaving,
             lease_ms=config.zookeeper.lease_ms,
             first_node_port=config.nodes.first_port,
             nodes=tuple(sorted(self._bound)),

@@ -62,6 +62,8 @@ class Reports:
 _log = logging.getLogger(__name__)
 
 PEERS_EVERY_S = 1.0
+LEAVE_S = PEERS_EVERY_S + 0.5
+"""Time for the other gateways to see that this one leaves: they look every `PEERS_EVERY_S`."""
 RETRY_S = 0.2
 
 
@@ -75,7 +77,8 @@ class Membership:
         self.others = 0
         """Number of other registered gateways."""
         self.peers: tuple[GatewayRecord, ...] = ()
-        """The registered gateways that answer."""
+        """The registered gateways that answer and do not leave: clients are sent to them."""
+        self.leaving = False
         self.registration: Registration[GatewayRecord] | None = None
         self.recorder = RecorderProcess(config, self.report)
         self.caretaker = OrphanRecoveryProcess(config, self.report)
@@ -107,6 +110,21 @@ class Membership:
         since = datetime.fromtimestamp(clock.wall(), UTC).isoformat(timespec="seconds")
         expected = ExpectedGateway(gateway=record.gateway, host=record.host, port=record.port, since=since)
         await asyncio.to_thread(self._store.expect_gateway, expected)
+
+    async def announce_leaving(self) -> bool:
+        """Before clients' connections are closed: no gateway sends clients to this one any more.
+
+        :return: whether other gateways serve them; False at once if all leave together.
+        """
+        others = tuple(peer for peer in self.peers if peer.id != self._id)
+        if not self.registered or not others:
+            return False
+        self.leaving, self.peers = True, others
+        self.report()
+        until = clock.now() + LEAVE_S
+        while clock.now() < until and self.peers:  # noqa: ASYNC110 - `watch` changes it
+            await asyncio.sleep(RETRY_S)
+        return bool(self.peers)
 
     async def leave(self) -> None:
         """Says goodbye, since it ends by request: it is not expected any more, unless it is declared by name.
@@ -147,7 +165,8 @@ class Membership:
             try:
                 records = await asyncio.to_thread(self._store.gateways)
                 self.others = sum(record.id != self._id for record in records)
-                before, self.peers = self.peers, await self._answering.of(records)
+                answering = await self._answering.of(records)
+                before, self.peers = self.peers, tuple(peer for peer in answering if not peer.leaving)
                 if {peer.id for peer in before} - {peer.id for peer in self.peers}:
                     self.coordinator_release.gone(clock.now())
                 self._lately.see(records, asyncio.get_running_loop().time())

@@ -139,6 +139,13 @@ class GatewayMetrics:
         yield _counter("requests", "Requests of clients.", requests, "api", "outcome")
         yield _counter("refusals", "Partitions and requests refused.", dict(counts.refusals), "cause")
         yield _counter("bytes", "Bytes of the data path.", data, "side", "direction")
+        by_cluster = {
+            (name, direction): count
+            for name, found in dict(counts.broker_bytes).items()
+            for direction, count in (("in", found.received), ("out", found.sent))
+        }
+        text = "Bytes of clients' connections to the brokers of a cluster."
+        yield _counter("cluster_bytes", text, by_cluster, "cluster", "direction")
         text = "Bytes of records read from copies of mirrors instead of their source, by the cluster of the copy."
         yield _counter("mirror_fetch_bytes", text, dict(counts.mirror_fetch_bytes), "cluster")
         text = (

@@ -81,10 +81,11 @@ class SessionClient:
         """The snapshot or the user is another one."""
         self._routes.clear()
 
-    def fenced(self, operation: str) -> None:
-        """The operation's fence has refused a request of the client."""
-        context = self._context
-        context.shared.counts.fences.refused(operation, self.auth_state.user or ANONYMOUS, context.now)
+    def fenced(self, operation: str, client_id: str | None) -> None:
+        """The operation's fence has refused a request of the client, which counts for the user whose bindings led it:
+        without a login, the one that its client id names."""
+        user = self.routes(client_id).identity.user
+        self._context.shared.counts.fences.refused(operation, user, self._context.now)
 
     @property
     def rules(self) -> Verdicts | None:

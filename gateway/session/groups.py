@@ -151,5 +151,5 @@ def wake_joiners(in_flight: RequestsInFlight, context: SessionContext, client: S
         answer = pending.request.answer(api.refusal({"member_id": ""}, code))
         if in_flight.abandon(pending, answer) and code is not ErrorCode.NONE:
             context.count_refused((Refusal.FENCE,))
-            client.fenced(group.fence.operation)
+            client.fenced(group.fence.operation, pending.request.client_id)
     in_flight.flush()

@@ -212,7 +212,7 @@ class RequestsInFlight:
         make = partial(refusal_answer, request, message, refusal, self._client.software, amend)
         lifts_with = fence if refusal is Refusal.FENCE else None
         if lifts_with is not None:
-            self._client.fenced(lifts_with)
+            self._client.fenced(lifts_with, request.client_id)
         self.answer_refused(request, make, (refusal,), (request.api_key,), lifts_with)
 
     def answer_refused(

@@ -207,7 +207,7 @@ class ComposedRequest(RequestHandler):
         fenced = fences(session.client, request, message)
         context.count_refused(Refusal.FENCE for _ in fenced)
         for operation in set(fenced):
-            session.client.fenced(operation)
+            session.client.fenced(operation, request.client_id)
         session.in_flight.compose(request, message, fence=min(fenced, default=None))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from urllib.parse import quote
 
 from gateway.model.local_names import LocalVerdicts
-from gateway.model.rights import allows, objection
+from gateway.model.rights import numbers
 from gateway.session.commands import BrokerLane
 from gateway.session.refusal import Refusal
 from gateway.session.request import Message, text
@@ -44,7 +44,7 @@ _PASSED = TopicRoute()
 _DENIED = TopicRoute(Refusal.DENIED, Refusal.DENIED)
 _CONCEALED = TopicRoute(Refusal.CONCEALED, Refusal.CONCEALED)
 _WRITES, _READS = (
-    (each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
+    numbers(each.operation, each.resource) for key in (ApiKey.PRODUCE, ApiKey.FETCH) for each in APIS[key].asks.each
 )
 """Rights for produce and fetch."""
 
@@ -71,7 +71,7 @@ def open_extent_at(topic: Topic, key: tuple[bytes, int], cluster: str | None) ->
         return None
     # A reader that comes from an older extent begins at the start, where records may be missing.
     since = extent.start if only else extent.start + 1
-    return OpenExtent(key, since, FetchShift(extent.shift, log_start_unknown=not only))
+    return OpenExtent(key, since, FetchShift(extent.shift, not only, extent.start))
 
 
 class GroupRoute(NamedTuple):
@@ -181,12 +181,12 @@ class Routes:
         if self.verdicts is None:
             return self._lead(raw)
         name = text(raw)
-        writes, reads = (allows(self.verdicts, *right, name) for right in (_WRITES, _READS))
+        writes, reads = (self.verdicts.allows(*right, name) for right in (_WRITES, _READS))
         if not writes and not reads:
             return _DENIED
         route = self._lead(raw)
         if not writes:
-            remote = objection(self.verdicts, *_WRITES, name)
+            remote = self.verdicts.objection(*_WRITES, name)
             return route._replace(no_produce=Refusal.REMOTE_TOPIC if remote else Refusal.DENIED)
         return route if reads else route._replace(no_fetch=Refusal.DENIED)
 

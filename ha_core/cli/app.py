@@ -31,6 +31,8 @@ GROUPS = {
     "quotas": "Quotas in the platform.",
     "client-quotas": "Quotas that gateways enforce.",
     "drill": "Rehearsed switches there and home, and their reports.",
+    "parity": "Differences of clusters that stand in for each other.",
+    "onboard": "An existing fleet that comes to the gateways, and goes back.",
     "direct-groups": "Consumer groups that read past the gateways, and their places elsewhere.",
     "mirror": "Copies of topics in another cluster.",
     "mirror-client": "Questions of Kafka's MirrorClient, and MirrorMaker 2's internal topics.",

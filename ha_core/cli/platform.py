@@ -106,7 +106,8 @@ class WriteOptions(OptionGroup):
     def changed(self, session: CommandRun, registry: Platform, stored: Sequence[StoredEntry]) -> CommandResult:
         """The result of a change, with whether gateways enforce it."""
         documents = [entry.to_json() for entry in stored]
-        enforcement = [] if self.dry_run else _enforcement(session, registry, stored)
+        newest = {one.kind: max(other.changed_us for other in stored if other.kind == one.kind) for one in stored}
+        enforcement = [] if self.dry_run else enforcement_of(session, registry, newest)
         document: dict[str, Any] = {
             "result": "dry run" if self.dry_run else "succeeded",
             "changes": documents,
@@ -139,9 +140,11 @@ class VersionedWrite(WriteOptions):
         return self.made(session, registry, [put(entry, at)])
 
 
-def _enforcement(session: CommandRun, registry: Platform, made: Sequence[StoredEntry]) -> list[str]:
-    """Whether gateways enforce the change. The change is already written."""
-    newest = {entry.kind: max(other.changed_us for other in made if other.kind == entry.kind) for entry in made}
+def enforcement_of(session: CommandRun, registry: Platform, newest: Mapping[str, int]) -> list[str]:
+    """Whether gateways enforce changes that are already written.
+
+    :param newest: kind → time of its newest change.
+    """
     if session.connects is None:
         return ["Whether a gateway enforces it is not known: name their ZooKeeper (--zookeeper)."]
     try:

@@ -24,7 +24,8 @@ from ha_core.cli.command import CommandRun
 from ha_core.cli.exits import SUCCESS
 from ha_core.cli.output import STYLES
 from ha_core.model.shown import shown
-from ha_core.operations.overview.picture import ClientTraffic, Picture, take_picture
+from ha_core.operations.overview.fleet import FleetWatch
+from ha_core.operations.overview.picture import Picture
 from ha_core.present.page import Marked
 from ha_core.present.problems import away, problems_page
 from ha_core.present.screen import WIDTH, screen, wrapped
@@ -45,25 +46,16 @@ class ScreenLook:
 
 @dataclass
 class Looker:
-    """Takes pictures, and remembers the counters of the one before."""
-
     session: CommandRun
-    _before: ClientTraffic | None = field(default=None)
+    _watch: FleetWatch = field(default_factory=FleetWatch)
 
     def look(self) -> ScreenLook:
-        from ha_core.operations.overview.traffic import rates, traffic
-
         try:
-            environment = self.session.environment
-            now, clients = take_picture(environment), traffic(environment)
+            fleet = self._watch.look(self.session.environment)
         except StoreUnavailableError as error:
             lines = [line for text in problems_page([away(str(error))]) for line in wrapped(str(text), WIDTH)]
             return ScreenLook(None, lines)
-        times = [*(one.started for one in now.running), *(one.since for one in now.approvals)]
-        ages = {at: environment.age_s(at) for at in times}
-        lines = screen(now, clients, rates(self._before, clients), ages)
-        self._before = clients
-        return ScreenLook(now, lines)
+        return ScreenLook(fleet.picture, screen(fleet))
 
 
 def watch(session: CommandRun, interval_s: float) -> NoReturn:

@@ -48,8 +48,7 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         return True, f"It has {', '.join(changed) or 'nothing yet'}."
 
     def _url(self) -> str:
-        from airflow.sdk.exceptions import AirflowException
-
+        from ha_core.hooks.airflow_names import AirflowException
         from ha_core.platform.errors import InvalidError
 
         try:

@@ -94,7 +94,7 @@ class _Accounts(Mapping[str, "SecurityProfile"]):
 
     def __getitem__(self, name: str) -> SecurityProfile:
         if name not in self.profiles:
-            from airflow.sdk.exceptions import AirflowException
+            from ha_core.hooks.airflow_names import AirflowException
 
             try:
                 self.profiles[name] = ServiceAccountHook(f"{CONNECTION_PREFIX}{name}").get_conn()

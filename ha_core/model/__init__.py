@@ -40,6 +40,7 @@ from ha_core.model.operation import (
     SingleOperation,
     SwitchOperation,
 )
+from ha_core.model.parity import Parity
 from ha_core.model.provenance import Provenance
 from ha_core.model.push_cursor import PushCursor
 from ha_core.model.quota import QuotaUse

@@ -50,6 +50,8 @@ class GatewayRecord(Document):
     """It can continue orphans; the first two such gateways by id do."""
     out_of_date: dict[str, str] = {}
     """Clusters that do not answer it → when it saw the metadata that it serves of them (UTC, ISO 8601)."""
+    leaving: bool = False
+    """It ends in order: no client is sent to it any more, but operations wait for it as long as it serves."""
     lease_ms: int = 0
     fence_costs: dict[str, FenceCost] | None = None
     """Operation → cost of its fence here, of the newest operations; None: this version does not count it."""

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowException, AirflowSkipException
 from ha_core.hooks.platform import PlatformHook
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import run_by
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
     from ha_core.platform.batch import Step
     from ha_core.platform.platform import Platform
 
-TO_DO = {"made": "to be made", "changed": "to be changed", "deleted": "to be deleted", "stands": "stands already"}
+TO_DO = {"made": "will be made", "changed": "will be changed", "deleted": "will be deleted", "stands": "stands already"}
 """Effect of a step → the text before it is done."""
 MAX_BY = 255
 """Characters. The platform accepts no more."""
@@ -82,7 +81,8 @@ class ChangeAccessOperator(PlanAccessOperator):
         from ha_core.present.registry import batch_page
 
         steps = self._made(dry_run=False)
-        self.say(batch_page([(step.kind, step.value, step.what) for step in steps]))
+        by = f"Changed by {run_by(self.context)}: {self.reason}"
+        self.say([by, *batch_page([(step.kind, step.value, step.what) for step in steps])])
         enforcement = self._enforcement(steps)
         self.done(f"{_changes(steps)} changed on the platform: {_counted(steps)}. {' '.join(enforcement)}".rstrip())
         return {**_result(steps), "enforcement": enforcement}

@@ -13,25 +13,27 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import BaseOperator
-from airflow.sdk.exceptions import (
+
+from ha_core.hooks.airflow_names import (
     AirflowFailException,
     AirflowSkipException,
     AirflowTaskTerminated,
     AirflowTaskTimeout,
     TaskDeferred,
 )
-
 from ha_core.hooks.zookeeper import SwitchyardHook
+from ha_core.operators import four_eyes
 from ha_core.operators.dag_run import (
     PLAN,
     approval_of,
+    asked_words,
     of_run,
     provenance_of,
     rejected,
     run_by,
     run_owner,
-    triggered_by,
 )
+from ha_core.operators.deadlines import MISSED, Watch, fence_deadline_s, rto_s
 from ha_core.operators.forms import Flag, FormArguments, RefusedRequestError, refuse_unknown_keys
 from ha_core.operators.labels import all_in_labels, in_labels, labels_of, page_in_labels
 from ha_core.operators.outcome import (
@@ -45,7 +47,8 @@ from ha_core.operators.outcome import (
     cut_off,
     refusal_in_short,
 )
-from ha_core.present.page import Page, log_lines, markdown
+from ha_core.present.page import Page, Table, log_lines, markdown
+from ha_core.present.page_document import document
 
 if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
@@ -54,6 +57,8 @@ if TYPE_CHECKING:
 
 Context = Any
 """A task's context, of Airflow."""
+SAID = "switchyard_page"
+"""XCom key of the pages that a task has written into its log."""
 MAX_LISTED = 1_000
 """Rows of a table in a log, and entries of a list in a result. The command line has all of them."""
 _ENDS = ((AirflowSkipException, NOTHING), (RefusedRequestError, REFUSED))
@@ -98,6 +103,7 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
         self.proposal_of = proposal_of
         self.strict_form = strict_form
         self._timed_out = False
+        self._said: list[str | Table] = []
 
     def work(self) -> Any:
         raise NotImplementedError
@@ -114,6 +120,8 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
             self.read_arguments()
         if self.preview_in and self.dry_run:
             raise DryRunEnds(f"This is a dry run: {self.preview_in}.")
+        if not (self.ends_run or self.dry_run) and (why := four_eyes.objection(self.context)):
+            raise RefusedRequestError(why)
         return bounded(self.work())
 
     def guarded(self, context: Context, work: Callable[[], Any]) -> Any:
@@ -124,7 +132,8 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
                 ExitStack() as opened,
             ):
                 opened.callback(self.__dict__.pop, "environment", None)
-                self.context, self._opened = context, opened
+                self.context, self._opened, self._said = context, opened, []
+                opened.callback(self._leave_page)
                 return work()
         except AirflowTaskTimeout:
             self._timed_out = True
@@ -135,6 +144,19 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
         """Opened on first use, and closed when the work ends."""
         hook = SwitchyardHook(self.zookeeper_conn_id)
         return self._opened.enter_context(hook.get_conn(run_by(self.context), provenance_of(self.context)))
+
+    @contextmanager
+    def watching(self, operation_id: str) -> Iterator[None]:
+        """Raise an alarm if the operation misses a deadline meanwhile, and leave it for the run's outcome."""
+        environment = self.environment
+        watch = Watch(lambda: environment.operation(operation_id), fence_deadline_s(), rto_s())
+        try:
+            with watch:
+                yield
+        finally:
+            if watch.missed:
+                with suppress(Exception):
+                    self.push(MISSED, watch.missed)
 
     def finish_own(self) -> tuple[Report, ...]:
         """Finish single operations of this run's killed tasks. Returns reports of those not undone."""
@@ -154,16 +176,22 @@ class SwitchyardOperator(FormArguments, BaseOperator):  # type: ignore[misc]  # 
 
     def propose(self, page: Page, max_rows: int | None = None) -> None:
         """Log a page, and leave it as the approver's table, below the user who triggered the run and the reason."""
-        who = triggered_by(self.context) or "the clock"
-        why = getattr(self, "reason", None)
-        heading = f"Asked for by {who}: {why}" if why else f"Asked for by {who}"
+        heading = asked_words(self.context, getattr(self, "reason", None))
         blocks = [*page_in_labels(chain([heading], page), _labels(self.context))]
         self._write_log(blocks, max_rows)
         self.push("table", markdown(blocks))
 
     def _write_log(self, page: Page, max_rows: int | None) -> None:
-        for line in log_lines(page, max_rows):
+        blocks = [*page]
+        self._said += blocks
+        for line in log_lines(blocks, max_rows):
             self.log.info("%s", line)
+
+    def _leave_page(self) -> None:
+        """Leave all that was said for the run's outcome. A failure here must not hide the task's own."""
+        if self._said:
+            with suppress(Exception):
+                self.push(SAID, document(self._said))
 
     def say_reports(self, reports: Iterable[Report]) -> None:
         from ha_core.present.moves import report_page

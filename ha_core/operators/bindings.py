@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.forms import DocumentField, Flag, Text
+from ha_core.present.page import Marked
 
 if TYPE_CHECKING:
     from ha_core.operations.access.bindings import BindingsPlan
@@ -52,10 +54,12 @@ class CompareBindingsOperator(SwitchyardOperator):
         else:
             raise RefusedError("There is no declaration: give its text, or the path of a file on the workers.")
         plan = plan_bindings(self.environment, declared)
-        self.say(line for difference in plan.differences for line in difference.lines())
-        for warning in plan.warnings:
-            self.log.warning("%s", warning)
+        self.propose(chain((line for one in plan.differences for line in one.lines()), _marked(plan.warnings)))
         return plan
+
+
+def _marked(warnings: Iterable[str]) -> Iterator[str]:
+    return (Marked(warning, "warning") for warning in warnings)
 
 
 class RefreshBindingsOperator(CompareBindingsOperator):

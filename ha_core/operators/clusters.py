@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
 
@@ -45,7 +44,7 @@ class LookAtClusterOperator(_ClusterOperator):
         done = already_done(self.environment, self.cluster, self.change)
         against = objections(self.environment, self.cluster, self.change, depends, force=self.force)
         lines = [*depends_lines(self.cluster, depends)]
-        self.say(lines)
+        self.propose(lines)
         document = depends.to_json()
         self.push_result(document)
         if against:

@@ -9,7 +9,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from airflow.sdk.configuration import conf
+from ha_core.hooks.airflow_names import conf
 
 if TYPE_CHECKING:
     from ha_core.model import MoveOperation, Operation, Provenance
@@ -75,6 +75,17 @@ def triggered_by(context: Any) -> str:
     return str(getattr(context["dag_run"], "triggering_user_name", None) or "")
 
 
+def asked_words(context: Any, reason: object = None) -> str:
+    """The heading of an approval: who asks, since when, and why."""
+    at = getattr(context["dag_run"], "run_after", None)
+    since = f" at {at.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC" if isinstance(at, datetime) else ""
+    return f"Asked for by {triggered_by(context) or CLOCK}{since}" + (f": {reason}" if reason else "")
+
+
+CLOCK = "the clock"
+"""In place of the user who asked, for people; a run by a schedule has none."""
+
+
 def responder(answer: Mapping[str, Any] | None) -> str:
     """The user who answered an approval; empty after a timeout."""
     user = (answer or {}).get("responded_by_user") or {}
@@ -105,7 +116,7 @@ def run_by(context: Any) -> str:
     """The author of an operation: `alice, approved by bob (airflow:DAG/RUN)`; the run alone if it is scheduled."""
     owner, who, approver = run_owner(context), triggered_by(context), responder(approval_of(context))
     if approver:
-        who = f"{who or 'the clock'}, approved by {approver}"
+        who = f"{who or CLOCK}, approved by {approver}"
     return f"{who} ({owner})" if who else owner
 
 

@@ -15,15 +15,16 @@ from urllib.parse import quote
 
 from airflow.providers.standard.operators.hitl import ApprovalOperator, HITLOperator
 from airflow.sdk import DAG, TriggerRule
-from airflow.sdk.configuration import conf
-from airflow.sdk.exceptions import AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowSkipException, conf
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.model import WaitingApproval
-from ha_core.operators.base import Context
+from ha_core.operators import four_eyes
+from ha_core.operators.base import Context, tell
 from ha_core.operators.dag_run import APPROVAL, PLAN, responder, run_by, run_owner, triggered_by
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
-from ha_core.operators.forms import Flag, FormArguments, FormField
+from ha_core.operators.forms import Flag, FormArguments, FormField, RefusedRequestError
+from ha_core.operators.outcome import REFUSED
 
 if TYPE_CHECKING:
     from ha_core.operations.engine.environment import Environment
@@ -44,6 +45,8 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
 
     While the run waits, `switchyard status` names it: `/waiting_approvals` in ZooKeeper. If ZooKeeper does not answer,
     the run asks for approval anyway.
+
+    With four eyes (`four_eyes`) it asks whatever the form has, and an approval by the user who asked ends the run.
 
     :param approval: the required approver, as the form has it.
     :param proposal_of: the task whose `table` is shown.
@@ -66,7 +69,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
         super().__init__(**{**defaults, "defaults": self.REJECT, **kwargs})
 
     def execute(self, context: Context) -> Any:
-        if self.approval == NO_APPROVER or Flag().read(self.dry_run):
+        if Flag().read(self.dry_run) or (self.approval == NO_APPROVER and not four_eyes.required()):
             raise AirflowSkipException("This run needs no approval.")
         waiting = self._waiting(context)
         self._note(context, lambda environment: environment.store.await_approval(waiting))
@@ -93,6 +96,10 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         who, chosen = responder(event), event.get("chosen_options") or ()
+        if self.APPROVE in chosen and four_eyes.required() and (why := four_eyes.own_approval(context, who)):
+            self._note(context, lambda environment: environment.store.end_approval(run_owner(context)))
+            tell(context, REFUSED, why)
+            raise RefusedRequestError(why)
         if self.APPROVE in chosen and self.approval == ANOTHER_USER and who == triggered_by(context):
             self.log.warning("%s triggered this run, so another user has to approve it. Asking again.", who)
             return self.execute(context)  # discards the answer and waits for another one
@@ -135,10 +142,12 @@ def switchyard_dag(
     schedule: Any = None,
     max_active_runs: int = 1,
     run_timeout: timedelta = timedelta(hours=6),
+    deadline: Any = None,
     **default_args: Any,
 ) -> DAG:
     """:param text: documentation of the DAG, in Markdown.
     :param schedule: None: triggered runs only; otherwise runs start when the DAG is deployed.
+    :param deadline: alarm for a run that has not ended by then.
     :param default_args: override the tasks' usual defaults.
     """
     return DAG(
@@ -151,6 +160,7 @@ def switchyard_dag(
         is_paused_upon_creation=None if schedule is None else False,
         max_active_runs=max_active_runs,
         dagrun_timeout=run_timeout,
+        deadline=deadline,
         params=dict(params or {}),
         tags=["switchyard", tag],
         default_args={
@@ -182,5 +192,11 @@ def end_run(
     ends = [reports(task_id="report"), releases(task_id="release")]
     last >> ends
     ends[1].as_teardown(setups=setups, on_failure_fail_dagrun=True)
-    last.dag.add_result(ends[0].output)
+    result_of_dag(last.dag, ends[0])
     return ends
+
+
+def result_of_dag(dag: DAG, task: Any) -> None:
+    """The result of a run is that of this task, for callers of Airflow's API. Airflow has such results since 3.3."""
+    if hasattr(dag, "add_result"):
+        dag.add_result(task.output)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowFailException
-
+from ha_core.hooks.airflow_names import AirflowFailException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.dag_run import approval_of, responder
 from ha_core.operators.forms import FormField, LinesField, Text
@@ -92,7 +91,7 @@ class DrillOperator(PlanDrillOperator):
         proposal = propose(environment, order)
         drill = begun(environment, order, proposal)
         settings = settings_of(Path(self.canary)) if self.canary else None
-        client = None if settings is None else Canary(settings, self.canary_topic, "switchyard-canary", drill.id)
+        client = None if settings is None else Canary(settings, self.canary_topic, drill.id)
         done = Rehearsal(environment, order, drill, client).run()
         self.say(drill_page(done), MAX_LISTED)
         if done.result != "passed":

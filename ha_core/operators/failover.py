@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import current_id, known_ids
 from ha_core.operators.forms import FormField, RefusedRequestError, Text
 from ha_core.operators.migration import batch_base
+from ha_core.operators.moved_topics import OUTLETS, MovesTopics
 from ha_core.operators.switch import ReportClusterSwitchOperator
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 MAX_PARTS = 10_000
 
 
-class FailOverOperator(SwitchyardOperator):
+class FailOverOperator(MovesTopics, SwitchyardOperator):
     """Switch everything that a dead cluster serves to another one, by force, part after part.
 
     Refused while the cluster answers. A part that fails stops the run; a repetition finishes it and moves the rest.
@@ -38,6 +38,9 @@ class FailOverOperator(SwitchyardOperator):
     unread: Any = FormField("wait")
     damaged_copies: Any = FormField("leave")
     drain_timeout_s: Any = FormField(10)
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**OUTLETS, **kwargs})
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.running.whole_cluster import plan_cluster
@@ -65,6 +68,7 @@ class FailOverOperator(SwitchyardOperator):
             moved.append(self._moved(batch, len(moved) + 1))
         histories = [self.environment.store.history(operation.id) for operation in moved]
         self.done(moved_in_parts(moved, histories))
+        self.note_moved(moved)
         return {"operations": [operation.id for operation in moved], "to": target}
 
     def _target(self) -> str:
@@ -111,7 +115,8 @@ class FailOverOperator(SwitchyardOperator):
         from ha_core.model import MoveOperation
         from ha_core.operations.running import engine
 
-        report = engine.resume(self.environment, operation_id)
+        with self.watching(operation_id):
+            report = engine.resume(self.environment, operation_id)
         self.say_reports([report])
         operation = self.environment.operation_of(MoveOperation, operation_id)
         if operation is None or report.result != "succeeded":

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from airflow.sdk.exceptions import AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.forms import DocumentField, Flag, FormField, RefusedRequestError, Text
 
@@ -120,7 +119,7 @@ class LookAtGroupOperator(SwitchyardOperator):
         from ha_core.present.flows import group_move_page
 
         plan = plan_group_move(*self._way(), self.group, float(self.wait_s))
-        self.say(group_move_page(plan), MAX_LISTED)
+        self.propose(group_move_page(plan), MAX_LISTED)
         self.push_result(plan.to_json())
         plan.require(self.repeat)
         self.would(f"would move {plan.words}", objections=["none"])

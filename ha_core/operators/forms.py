@@ -14,7 +14,9 @@ from typing import Any, ClassVar
 
 from airflow.sdk import Param, Variable, get_parsing_context
 from airflow.sdk.definitions.param import DagParam
-from airflow.sdk.exceptions import AirflowFailException
+
+from ha_core.hooks.airflow_names import AirflowFailException
+from ha_core.operators import four_eyes
 
 WHAT, HOW, SAFETY = "Run Parameters", "How", "Safety"
 """Sections, in this order. The first is named like Airflow's own, the only one that is unfolded when a form opens."""
@@ -301,6 +303,9 @@ def approval() -> Param:
         "Wait for a human (*Required Actions*) after the task **plan**. No lock is held while waiting; without an "
         "answer the run is rejected after a day."
     )
+    if four_eyes.required():
+        words = {"somebody else": words["somebody else"]}
+        text = f"{text} {four_eyes.SETTING}."
     return choice("Who approves", text, words, SAFETY)
 
 

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseSensorOperator
-from airflow.sdk.exceptions import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSensorTimeout, AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, Context, DryRunEnds, SwitchyardOperator, show
 from ha_core.operators.dag_run import base_of, current_id, known_ids
 from ha_core.operators.ending import OutcomeOperator, ReleaseOperator
 from ha_core.operators.forms import Flag, FormField, LinesField, RefusedRequestError, Text
+from ha_core.operators.moved_topics import MovesTopics
 from ha_core.operators.outcome import RunOutcome
 from ha_core.operators.triggers import CrossingTrigger
 
@@ -127,7 +128,7 @@ def count_batches(proposal: dict[str, Any]) -> int:
     return len(proposal["batches"]) + int(proposal.get("left_out", {}).get("batches", 0))
 
 
-class MigrateBatchOperator(SwitchyardOperator):
+class MigrateBatchOperator(MovesTopics, SwitchyardOperator):
     """Start the operation of one batch and run it: to its end, or until its crossings are open.
 
     A killed run finds its operation again; an undone operation gets a successor. Fails at once if a retry would fail,
@@ -153,7 +154,8 @@ class MigrateBatchOperator(SwitchyardOperator):
         operation_id = current_id(batch_base(self.context, batch.number), self.environment.operation)
         operation = engine.start(self.environment, batch, operation_id)
         self.log.info("batch %d is operation %s", batch.number, operation.id)
-        report = engine.resume(self.environment, operation.id)
+        with self.watching(operation.id):
+            report = engine.resume(self.environment, operation.id)
         ended = self.environment.operation_of(MoveOperation, operation.id)
         self.say_reports([report])
         if report.result not in {"succeeded", "crossing"} or report.error:
@@ -165,6 +167,8 @@ class MigrateBatchOperator(SwitchyardOperator):
             raise failed
         if ended is not None and failure(ended):
             raise AirflowFailException(f"{operation_id}: {failure(ended)}")
+        if ended is not None and ended.request.cut == "barrier":  # `await_cuts` tells the others
+            self.note_moved([ended])
         return operation_id
 
 
@@ -174,7 +178,7 @@ def _named(batch: MigrationBatch) -> str:
     return f"batch {batch.number}: {names[0]}" + (f" to {names[-1]}" if len(names) > 1 else "")
 
 
-class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
+class AwaitCutsSensor(MovesTopics, SwitchyardOperator, BaseSensorOperator):  # type: ignore[misc]  # airflow is not typed here
     """Settle crossings that have reached their cuts, until all have ended. A trigger waits, without a worker.
 
     :param operation_ids: results of the mapped `MigrateBatchOperator`.
@@ -215,6 +219,8 @@ class AwaitCutsSensor(SwitchyardOperator, BaseSensorOperator):  # type: ignore[m
         if left := [f"{look.operation.id}: {look.error}" for look in looks if look.error]:
             raise AirflowFailException(" ".join(left))
         self.done(crossed([look.operation for look in looks]))
+        # Topics that moved under a fence were told by their batch.
+        self.note_moved([look.operation for look in looks if look.operation.request.cut == "predicted"])
         return True
 
 
@@ -264,6 +270,9 @@ class ReportMigrationOperator(OutcomeOperator):
         groups = {operation.id: words(operation) for operation in ended if words(operation)}
         self.say(f"{operation_id}: {text}" for operation_id, text in groups.items())
         return {"operations": ids, "migrations": [migration.to_json() for migration in shown], "groups": groups}
+
+    def operations(self) -> list[MoveOperation]:
+        return self.ended()
 
     def ended(self) -> list[MoveOperation]:
         """Current documents of the run's operations."""
@@ -320,7 +329,7 @@ class DeleteTopicsOperator(SwitchyardOperator):
             done |= set() if operation is None else {key.removeprefix("topic:") for key in operation.about}
         if left := [name for name in dict.fromkeys(self.topics) if name not in done]:
             proposal = plan_deletion(self.environment, left, self.accept_away)
-            self.say(deletion_page(proposal), MAX_LISTED)
+            self.propose(deletion_page(proposal), MAX_LISTED)
             self.would(would_delete(proposal), objections=objections(proposal.verdicts))
             proposal.require_sound()
             if self.dry_run:

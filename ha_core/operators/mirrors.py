@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, DryRunEnds, SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id
 from ha_core.operators.forms import Flag, FormField, LinesField, Text

@@ -12,12 +12,14 @@ from ha_core.plan.facts.verdict import Verdict
 TOLD = "told"
 """XCom key of a task's result in words, beside its return value."""
 DONE, DRY_RUN, NOTHING, REFUSED, FAILED = "DONE", "DRY RUN", "NOTHING TO DO", "REFUSED", "FAILED"
+REJECTED = "REJECTED"
 PLANNED = "PLANNED"
 """Result of a task that only plans. It does not decide the outcome, because a task that acts comes after it."""
 MAX_SHOWN = 250
 """Characters of Airflow's column beside a task. PostgreSQL refuses longer texts, and with them the task's end."""
 MAX_GIST = 90
 """Characters of those for the problem, if there is no room for all of it."""
+NEXT_ELSEWHERE = "Next: see the tab Outcome of this run"
 _SENTENCE = re.compile(r"(?:`[^`]*`|[^`])+?(?:[.?!…](?=\s|$)|$)\s*")
 _WAY = re.compile(r"`|(?<![\w-])--[a-z]|\"[A-Z]")
 """A command, an option, or the label of a field: the remedy."""
@@ -78,7 +80,7 @@ def outcome(tasks: Sequence[TaskResult], rejected_by: str | None = None) -> RunO
         return RunOutcome(FAILED, "an earlier task did not run", failed=True)
     if rejected_by is not None:
         who = f"by {rejected_by}" if rejected_by else "because there was no answer in time"
-        return RunOutcome("REJECTED", "nothing changed", where=who)
+        return RunOutcome(REJECTED, "nothing changed", where=who)
     results = [task for task in tasks if task.kind in {DONE, DRY_RUN, NOTHING}]
     if not results:
         return RunOutcome(DONE, "but no task has reported its result; see their logs")
@@ -119,9 +121,28 @@ def refusal_in_short(verdicts: Iterable[Verdict]) -> str:
     return f"{first.about} ({first.code}{more}): {first.remedy} {first.text}"
 
 
-def shown(run_outcome: RunOutcome) -> str:
-    """The text beside a task: the whole line, or its short form with the remedy first."""
-    return run_outcome.line if len(run_outcome.line) <= MAX_SHOWN else cut_off(run_outcome.short_line)
+def shown(run_outcome: RunOutcome, ending: str = "") -> str:
+    """The text beside a task: the whole line, or its short form with the remedy first.
+
+    :param ending: the next step, which is never cut; the page of the run has it where there is no room.
+    """
+    line = with_ending(run_outcome.line, ending)
+    if len(line) <= MAX_SHOWN:
+        return line
+    short = run_outcome.line if len(run_outcome.line) <= MAX_SHOWN else cut_off(run_outcome.short_line)
+    if not ending:
+        return short
+    for last in (ending, NEXT_ELSEWHERE):
+        room = MAX_SHOWN - len(last) - 1
+        if room >= MAX_GIST:
+            return f"{cut_off(run_outcome.short_line, room)} {last}"
+    return short
+
+
+def with_ending(line: str, ending: str) -> str:
+    if not ending:
+        return line
+    return f"{line} {ending}" if line.endswith((".", "!", "?", "…")) else f"{line}. {ending}"
 
 
 def cut_off(text: str, max_length: int = MAX_SHOWN) -> str:

@@ -7,8 +7,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated, Any
 
-from airflow.sdk.exceptions import AirflowException
-
+from ha_core.hooks.airflow_names import AirflowException
 from ha_core.hooks.platform import PlatformHook
 from ha_core.hooks.zookeeper import SwitchyardHook
 

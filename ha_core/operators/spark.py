@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException
 
+from ha_core.hooks.airflow_names import AirflowException, AirflowFailException, AirflowNotFoundException
 from ha_core.hooks.zookeeper import SwitchyardHook
 from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.model.job_summary import FAILED, REFUSED

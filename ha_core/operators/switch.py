@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from airflow.sdk import chain
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.dag_run import base_of, current_id, newest_move
 from ha_core.operators.dags import LONG, STEP, ask, end_run
@@ -20,10 +20,11 @@ from ha_core.operators.migration import (
     batch_base,
     count_batches,
 )
+from ha_core.operators.moved_topics import OUTLETS, MovesTopics
 from ha_core.operators.outcome import DONE, RunOutcome
 
 if TYPE_CHECKING:
-    from ha_core.model import MoveRequest
+    from ha_core.model import MoveOperation, MoveRequest
     from ha_core.operations.engine.creating import Startable
     from ha_core.operations.engine.report import Report
     from ha_core.operations.proposal.proposal import Proposal
@@ -188,7 +189,8 @@ class StepOperator(SwitchyardOperator):
 
         newest = newest_move(self.context, self.environment)
         operation_id = self.operation_id or (newest.id if newest else "")
-        operation = engine.run_task(self.environment, operation_id, self.step)
+        with self.watching(operation_id):
+            operation = engine.run_task(self.environment, operation_id, self.step)
         self.log.info("operation %s is %s, revision %s", operation.id, operation.state, operation.revision)
         self.after(operation)
         return {"operation": operation.id, "state": operation.state, "revision": operation.revision}
@@ -234,14 +236,18 @@ class VerifyOperator(StepOperator):
     step = "verify"
 
 
-class RecordOperator(StepOperator):
-    """Write the result and release the locks."""
+class RecordOperator(MovesTopics, StepOperator):
+    """Write the result and release the locks. Each moved topic is an asset event."""
 
     step = "record"
+
+    def __init__(self, **kwargs: Any) -> None:
+        super().__init__(**{**OUTLETS, **kwargs})
 
     def after(self, operation: Any) -> None:
         from ha_core.present.moves import moved
 
+        self.note_moved([operation])
         self.done(moved(operation, self.environment.store.history(operation.id)))
 
 
@@ -257,6 +263,10 @@ class ReportOperator(OutcomeOperator):
             return {"result": "nothing was changed", "proposal": self.proposal()}
         self.say_reports([report])
         return report.to_json()
+
+    def operations(self) -> list[MoveOperation]:
+        operation = newest_move(self.context, self.environment)
+        return [operation] if operation else []
 
 
 def carry_out(plan: Any, question: str, *adopt: Any, before: Sequence[Any] = ()) -> None:

@@ -3,8 +3,7 @@
 from dataclasses import asdict
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
-
+from ha_core.hooks.airflow_names import AirflowFailException, AirflowSkipException
 from ha_core.operators.base import MAX_LISTED, SwitchyardOperator
 from ha_core.operators.forms import Flag, LinesField, Text, propose
 from ha_core.plan.facts.verdict import amount

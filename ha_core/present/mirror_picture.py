@@ -14,9 +14,11 @@ from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.colours import FAINT, GREEN, GREY, INK, ORANGE, VERMILION
 from ha_core.present.mirrors import LEVEL_S, copied_of, lag_of, level, mirrors_page, partitions_of, rpo_of
-from ha_core.present.page import Page, html, size
+from ha_core.present.page import Page, size
+from ha_core.present.web.blocks import blocks
 
 MAX_MIRRORS = 100
+MAX_ROWS = 2_000
 MAX_CELLS = 60
 """Cells of a line. If there are more partitions several share a cell, which shows the worst."""
 MAX_TITLE = 34
@@ -61,7 +63,7 @@ def document(mirrors: MirrorsNow, more: Page, at: str) -> str:
     """
     # Bad states must be neither cut off nor below hundreds of rows without news.
     mirrors = MirrorsNow(sorted(mirrors.rows, key=_worst), mirrors.totals)
-    tables = "\n".join([*html(mirrors_page(mirrors)), *html(more)])
+    tables = blocks([*mirrors_page(mirrors), *more], MAX_ROWS, links={})
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>Mirrors</title><style>\n'
         "body{font-family:system-ui,sans-serif;color:#222;background:#fff;margin:1rem}\n"

@@ -1,9 +1,7 @@
 """A page: lines and tables for people, which a terminal, a task's log and an approval each show in their own way."""
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Literal, Self
 
 from ha_core.model.shown import shown
@@ -12,8 +10,6 @@ Mark = Literal["strong", "error", "bad", "warning", "good", "dim"]
 """`error`: on a terminal it goes to standard error."""
 MAX_ROWS = 200
 """Rows of a table in an approval."""
-MAX_HTML_ROWS = 2_000
-_CODE = re.compile(r"`([^`]+)`")
 
 
 class Marked(str):
@@ -76,33 +72,6 @@ def log_lines(page: Page, max_rows: int | None = None) -> Iterator[str]:
 
 def markdown(page: Page) -> str:
     return "\n\n".join(_markdown(page))
-
-
-def html(page: Page) -> Iterator[str]:
-    """The body of a document. Names are escaped."""
-    for block in page:
-        if isinstance(block, str):
-            yield f"<p{_class(block)}>{_html(block)}</p>"
-            continue
-        if block.title:
-            yield f"<h2>{_html(block.title)}</h2>"
-        head = "".join(f"<th>{escape(column)}</th>" for column in block.columns)
-        rows = [
-            "<tr>" + "".join(f"<td{_class(cell)}>{_html(str(cell))}</td>" for cell in row) + "</tr>"
-            for row in block.rows[:MAX_HTML_ROWS]
-        ]
-        yield f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
-        if len(block.rows) > MAX_HTML_ROWS:
-            yield f"<p>… and {len(block.rows) - MAX_HTML_ROWS} more</p>"
-
-
-def _html(text: str) -> str:
-    """Text between backticks is a command."""
-    return _CODE.sub(r"<code>\1</code>", escape(shown(text)))
-
-
-def _class(text: object) -> str:
-    return f' class="{text.mark}"' if isinstance(text, Marked) else ""
 
 
 def _in_words(columns: Sequence[str], cells: Sequence[str]) -> str:

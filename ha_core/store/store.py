@@ -22,6 +22,7 @@ from ha_core.store.gateways import ExpectedGateways, Registration, record_at
 from ha_core.store.known import KnownClusters
 from ha_core.store.mirroring import Mirroring
 from ha_core.store.operations import Approvals, Operations
+from ha_core.store.parity import ParityResults
 from ha_core.store.quota_nodes import FOLDERS as QUOTA_FOLDERS
 from ha_core.store.quotas import QuotaNodes
 from ha_core.store.remote_topics import WrittenRemoteTopics
@@ -113,6 +114,7 @@ class Store(
     Approvals,
     CheckNotes,
     Drills,
+    ParityResults,
 ):
     """The state tree over one session. Synchronous and thread-safe.
 

@@ -103,7 +103,8 @@ class Api:
     max_version: int
     """The last version offered; a hidden API has (0, -1)."""
     flexible_from: int
-    """First version with compact lengths and tags (KIP-482); `NEVER` for hidden APIs too, which are not read."""
+    """First version with compact lengths and tags (KIP-482); `NEVER` for hidden APIs too, which are not read, but for
+    those that the admin asks."""
     why: str = ""
     """Why it is hidden, or no later version offered: those contain topic ids, node ids, broker addresses or other keys
     of a single cluster."""
@@ -421,8 +422,13 @@ _HIDDEN: Mapping[str, tuple[ApiKey, ...]] = {
 """Reason → hidden APIs."""
 # fmt: on
 
+_ASKED_BY_ADMIN: Mapping[ApiKey, int] = {_K.DESCRIBE_USER_SCRAM_CREDENTIALS: 0}
+"""Hidden APIs that an operator's command asks brokers, and their first flexible version."""
+
 ROWS = _OFFERED + tuple(
-    Api(key, 0, -1, NEVER, why, effect=Effect(0, 0)) for why, keys in _HIDDEN.items() for key in keys
+    Api(key, 0, -1, _ASKED_BY_ADMIN.get(key, NEVER), why, effect=Effect(0, 0))
+    for why, keys in _HIDDEN.items()
+    for key in keys
 )
 
 APIS: Mapping[int, Api] = {int(row.key): row for row in ROWS}

@@ -39,11 +39,15 @@ def session_id_of(buf: bytearray | memoryview, at: int, size: int, version: int)
 class FetchShift(NamedTuple):
     """Patch of one partition of the answer; offsets of -1 (unknown) stay.
 
-    delta: added to its offsets. log_start_unknown: the log start becomes -1, because the log begins in another cluster.
+    :ivar delta: added to its offsets.
+    :ivar log_start_unknown: the log start becomes -1, because the log begins in another cluster.
+    :ivar least: the lowest log start and last stable offset, after the shift. The log may begin before the extent: with
+        the markers that copiers have left in an empty copy, for example.
     """
 
     delta: int
     log_start_unknown: bool = True
+    least: int = 0
 
 
 class Shifts(Protocol):
@@ -94,8 +98,8 @@ def patch_usual(buf: bytearray, at: int, end: int, topic: bytes, shifts: Shifts)
     if shift.log_start_unknown:
         start = -1
     elif start >= 0:
-        start += delta
-        if not 0 <= start <= _MAX_OFFSET:
+        start = max(start + delta, shift.least)
+        if start > _MAX_OFFSET:
             return False
     if not (0 <= high + delta <= _MAX_OFFSET and shift_all(buf, records_at, stop, delta)):
         return False
@@ -253,9 +257,12 @@ def _walk(version: int, shifts: Shifts, read: Counter[bytes] | None) -> Walk:
     return int(p)
 
 
-def _moved(offset: int, delta: int) -> int:
+def _moved(offset: int, delta: int, least: int | None = None) -> int:
+    """:param least: a lower result becomes this one; None: it must not be negative."""
     if offset < 0:
         return offset
+    if least is not None and offset + delta < least:
+        return least
     if not 0 <= offset + delta <= _MAX_OFFSET:
         raise RemoteProtocolError(f"offset {offset} of a fetch response shifted by {delta} is out of range")
     return offset + delta
@@ -267,13 +274,13 @@ def _patch_partition(b: Any, p: int, version: int, shift: FetchShift) -> None:
     if 0 <= high + delta <= _MAX_OFFSET and high == stable >= 0:  # the usual case
         high = stable = high + delta
     else:
-        high, stable = _moved(high, delta), _moved(stable, delta)
+        high, stable = _moved(high, delta), _moved(stable, delta, shift.least)
     if version < 5:
         _TWO_LONGS.pack_into(b, p, high, stable)
     elif shift.log_start_unknown:
         _THREE_LONGS.pack_into(b, p, high, stable, -1)
     else:
-        _THREE_LONGS.pack_into(b, p, high, stable, _moved(_LONG.unpack_from(b, p + 16)[0], delta))
+        _THREE_LONGS.pack_into(b, p, high, stable, _moved(_LONG.unpack_from(b, p + 16)[0], delta, shift.least))
 
 
 def _count(b: Any, p: int, end: int, tagged: bool) -> Generator[int, Feed, tuple[int, Feed]]:

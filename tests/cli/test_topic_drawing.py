@@ -1,5 +1,6 @@
-from ha_core.cli.commands.topic import draw, widths
+from ha_core.cli.commands.topic import draw
 from ha_core.model import Extent, Topic
+from ha_core.present.extents import widths
 
 EAST = Extent(cluster="east", start=0, end=1200, base=0, writer_epoch=0)
 WEST = Extent(cluster="west", start=1200, end=1500, base=70, writer_epoch=1)

@@ -28,5 +28,5 @@ LOOKING = ("verify_mirror",)
 """They run only when asked, and change nothing."""
 UPKEEP = ("check_origins", "age_migrations", "settle_migrations", "sync_mirrors")
 """They change something by the clock."""
-SCHEDULED = ("record_facts", *UPKEEP)
+SCHEDULED = ("record_facts", "check_parity", *UPKEEP)
 DAGS = (*ASKED, *AT_ONCE, *PLATFORM, *LOOKING, *SCHEDULED)

@@ -10,6 +10,7 @@ from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operators.base import SwitchyardOperator
 from ha_core.operators.ending import OutcomeOperator
 from ha_core.operators.spark import SparkJobOperator
+from ha_core.present.run_page import MENDED
 from tests.dags.conftest import Run
 from tests.dags.names import DAGS
 
@@ -42,6 +43,7 @@ CHANGING: dict[str, tuple[str, dict[str, Any]]] = {
     ),
     "verify_mirror": ("verdict", {}),
     "check_origins": ("check", {}),
+    "check_parity": ("check", {}),
     "age_migrations": ("age", {}),
     "settle_migrations": ("settle", {}),
     "sync_mirrors": ("sync", {}),
@@ -99,6 +101,7 @@ def stub(dag: Any, monkeypatch: pytest.MonkeyPatch, works: Callable[[Any], Any])
     for operator in {of(task) for task in dag.tasks}:
         if issubclass(operator, OutcomeOperator):
             monkeypatch.setattr(operator, "details", lambda *_: {})
+            monkeypatch.setattr(operator, "operations", lambda *_: ())
         elif issubclass(operator, SwitchyardOperator):
             monkeypatch.setattr(operator, "work", lambda self: works(self.task_id))
         elif issubclass(operator, SparkJobOperator):
@@ -139,7 +142,7 @@ def test_a_failed_task_fails_its_run_and_is_named_in_the_result(
     assert outcome.state == "failed"
     if "report" in outcome.tasks:
         assert outcome.results["report"]["outcome"] == "REFUSED: nothing changed. It was planted."
-        assert outcome.shown["report"] == "REFUSED: nothing changed. It was planted."
+        assert outcome.shown["report"] == f"REFUSED: nothing changed. It was planted. Next: {MENDED}"
 
 
 @pytest.mark.airflow
@@ -156,7 +159,7 @@ def test_the_page_of_a_run_shows_its_result_as_far_as_there_is_room(
     shown = outcome.shown["report"]
     assert shown is not None
     assert shown.startswith("REFUSED: nothing changed. many words")
-    assert shown.endswith("…")
+    assert shown.endswith(f"many words… Next: {MENDED}") or shown.endswith(f"many… Next: {MENDED}")
     assert 240 < len(shown) <= 250  # more would not fit Airflow's column, and the task could not end
 
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.dags import airflow_home
 from tests.dags.conftest import read_dags
 from tests.dags.names import ASKED, AT_ONCE, DAGS, LOOKING, PLATFORM, SCHEDULED, UPKEEP
 
@@ -110,6 +111,7 @@ def test_only_scheduled_tasks_wait_for_a_slot_in_the_pool(monkeypatch: pytest.Mo
         ("record_facts", "history"),
         ("record_facts", "rates"),
         ("check_origins", "check"),
+        ("check_parity", "check"),
         ("age_migrations", "age"),
         ("sync_mirrors", "sync"),
     }
@@ -153,3 +155,16 @@ def test_a_switch_requires_a_reason_and_both_clusters(dagbag: Any) -> None:
     for name in ("from", "to", "reason"):
         with pytest.raises(ParamValidationError):
             dagbag.dags["switch"].params.get_param(name).resolve()
+
+
+def test_names_that_airflow_has_moved_come_from_one_module() -> None:
+    """Airflow 3.1 has them elsewhere: a direct import keeps its DAG from being read there."""
+    moved = ("airflow.sdk.exceptions", "airflow.sdk.configuration")
+    direct = [
+        str(file.relative_to(airflow_home.PROJECT))
+        for part in ("ha_core", "dags", "plugins")
+        for file in (airflow_home.PROJECT / part).rglob("*.py")
+        if any(f"from {name} import" in file.read_text() for name in moved)
+    ]
+
+    assert direct == ["ha_core/hooks/airflow_names.py"]

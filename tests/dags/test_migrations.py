@@ -7,7 +7,7 @@ import pytest
 
 from ha_core.operations.migration.crossing import cuts as choosing
 from ha_core.operations.migration.listing import migrations
-from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload, asset_events
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 
@@ -52,6 +52,7 @@ def test_topics_migrate_with_cuts_ahead_and_idle_ones_are_ended_when_it_is_time(
     (shown,) = outcome.results["report"]["migrations"]
     assert (shown["status"], shown["cut"]) == ("Migrated", "predicted")
     assert outcome.shown["migrate"] == f"batch 1: {workload.topic}"
+    assert [uri for uri, _ in asset_events(outcome.run_id)] == [f"kafka://west/{workload.topic}"]
     assert workload.environment.store.locks() == []
 
 
@@ -93,6 +94,7 @@ def test_topics_migrate_under_a_fence_on_request(run_dag: Run, workload: Workloa
     outcome = run_dag("migrate_topics", form(workload, cut="barrier"))
 
     assert outcome.state == "success", outcome.tasks
+    assert [uri for uri, _ in asset_events(outcome.run_id)] == [f"kafka://west/{workload.topic}"]
     assert cuts(workload) == [RECORDS] * PARTITIONS
     assert workload.environment.store.locks() == []
 

@@ -15,6 +15,8 @@ from ha_core.operators import platform as served
 from ha_core.platform.changing import put
 from ha_core.platform.kinds.users import UserEntry
 from ha_core.platform.platform import Platform
+from ha_core.present.page import log_lines
+from ha_core.present.page_document import page_of
 from ha_core.wire.sasl_scram import key_text, scram_key
 from tests.dags.conftest import Run
 
@@ -148,6 +150,11 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     shown = run_alone("change_access", {**CHANGE, "dry_run": True})
     # Then nothing has happened
     assert shown.results["report"]["outcome"].startswith("DRY RUN: 5 would be changed on the platform: 1 quotas made")
+    before = "\n".join(log_lines(page_of(shown.page("report"))))
+    assert "Asked for by dag_test at " in before
+    assert f": {CHANGE['reason']}" in before
+    assert "will be made" in before
+    assert ", what made" not in before
     assert names(registry, "users") == set()
     # And when it is run again without
     outcome = run_alone("change_access", CHANGE)
@@ -155,6 +162,9 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     assert outcome.state == "success"
     done = "DONE: 5 changed on the platform: 1 quotas made, 2 rules made, 2 users made. "
     assert outcome.results["report"]["outcome"].startswith(done)
+    after = "\n".join(log_lines(page_of(outcome.page("report"))))
+    assert f"Changed by dag_test (airflow:change_access/{outcome.run_id}): a new shop" in after
+    assert ", what made" in after
     # And without gateways' addresses, so it is not known whether they enforce it
     (enforcement,) = outcome.results["report"]["enforcement"]
     assert enforcement.startswith("Whether a gateway enforces it is not known: ")
@@ -167,6 +177,20 @@ def test_many_changes_are_shown_by_a_dry_run_and_then_made_in_the_name_of_the_ru
     # And once more there is nothing to do
     again = run_alone("change_access", CHANGE)
     assert again.results["report"]["outcome"] == "NOTHING TO DO: Nothing to change: all of it is in force already."
+
+
+def test_with_four_eyes_a_question_marked_as_answered_by_hand_approves_nothing(
+    run_alone: Run, registry: Platform, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__SWITCHYARD__FOUR_EYES", "True")
+
+    outcome = run_alone("change_access", {**CHANGE, "approval": "somebody else"}, mark_success_pattern="approve")
+
+    assert outcome.state == "failed"
+    said = outcome.results["report"]["outcome"]
+    assert said.startswith("REFUSED: nothing changed. This installation demands four eyes"), said
+    assert outcome.results["report"]["next"] == ["Trigger ▸ Trigger again with this config, when the cause is mended"]
+    assert names(registry, "users") == set()
 
 
 def test_keys_come_from_a_file_and_are_in_nothing_that_the_run_leaves(

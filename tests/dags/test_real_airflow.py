@@ -5,11 +5,14 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from ha_core.model import GatewayRecord, Mirror, MirrorReport, PartitionReport
+from ha_core.operations.clusters.last_seen import record
 from ha_core.operations.engine.environment import Environment
 from ha_core.store.commits import StateChange
 from stack.demo.airflow_api import AirflowApi
@@ -23,6 +26,14 @@ pytestmark = [
     pytest.mark.airflow,
     pytest.mark.long("dags", "ha_core/operators", "ha_core/operations/running/engine.py"),
 ]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def short_rto() -> Iterator[None]:
+    """Airflow starts with a deadline that each failover misses."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AIRFLOW__SWITCHYARD__RTO_S", "1")
+        yield
 
 
 stack = own_stack(gateways=0, airflow=True)
@@ -137,6 +148,30 @@ def test_the_page_of_mirrors_is_shown_only_to_users_who_are_logged_in(
     report.close()
 
 
+def test_the_outcome_of_a_run_is_a_tab_on_its_page_with_the_next_step_whole(
+    airflow: AirflowApi, stack: Stack, workload: Workload
+) -> None:
+    # Given a dry run that has ended
+    run_id = f"dry+{workload.user}"
+    route = {"scope": [f"user:{workload.user}"], "from": "east", "to": "west", "reason": "INC-7 <b>"}
+    airflow.trigger("switch", run_id, route)
+    until(lambda: airflow.states("switch", run_id).get("report") == "success", "reported")
+    # When its tab is read with a login, and without
+    path = f"/switchyard/runs/switch/{quote(run_id)}"
+    anonymous = page(stack, path)
+    status, policy, body = page(stack, path, Authorization=f"Bearer {airflow.token()}")
+    listed = json.loads(page(stack, "/api/v2/plugins", Authorization=f"Bearer {airflow.token()}")[2])["plugins"]
+    # Then only users who are logged in see all of it, and the UI has the tab
+    assert anonymous[0] == 401
+    assert (status, policy.split(";")[0]) == (200, "default-src 'none'")
+    assert "DRY RUN: would move 1 topic and 1 group from east to west" in body
+    assert "INC-7 &lt;b&gt;" in body
+    assert "expected fence: " in body
+    assert "Next: Trigger ▸ Trigger again with this config, untick Dry run" in body
+    views = {view["name"]: view for plugin in listed for view in plugin["external_views"]}
+    assert views["Outcome"]["destination"] == "dag_run"
+
+
 def test_a_limit_that_a_run_gives_a_mirror_is_on_the_page(
     airflow: AirflowApi, stack: Stack, environment: Environment
 ) -> None:
@@ -186,3 +221,22 @@ def test_a_run_is_named_as_waiting_for_approval_until_it_is_rejected(
     assert (waiting.run, waiting.reason) == (f"airflow:switch/{run_id}", "a drill")
     assert environment.store.waiting_approvals() == []
     assert nothing_has_moved(environment, workload)
+
+
+def test_a_failover_that_misses_its_rto_is_an_alarm_of_airflow_and_succeeds(
+    airflow: AirflowApi, stack: Stack, environment: Environment, workload: Workload
+) -> None:
+    """Last in this file: it kills east."""
+    words = "A MOVE IS OLDER THAN ITS RTO: the run fail_over_cluster/late"
+    record(environment)
+    stack.kill("cluster/east")
+
+    airflow.trigger("fail_over_cluster", "late", {"cluster": "east", "reason": "it died"})
+
+    def alarms() -> list[Path]:
+        logs = [*Path(stack.dir).rglob("*.log"), *Path(stack.dir).rglob("*.txt")]
+        return [log for log in logs if words in log.read_text("utf-8", "replace")]
+
+    assert {state for _, state, _ in airflow.follow("fail_over_cluster", "late", 240.0)} == {"success"}
+    until(lambda: bool(alarms()), "an alarm in a log")
+    assert environment.store.load().topics[workload.topic].writer == "west"

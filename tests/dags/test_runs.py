@@ -15,8 +15,10 @@ import pytest
 
 from ha_core.model import Group, UserBindings
 from ha_core.operations.engine.environment import Environment
+from ha_core.present.page import log_lines
+from ha_core.present.page_document import page_of
 from tests.dags import airflow_home
-from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload
+from tests.dags.conftest import PARTITIONS, RECORDS, Run, Workload, asset_events
 
 pytestmark = [pytest.mark.stack, pytest.mark.airflow]
 STEPS = ("acquire", "compare", "prepare", "adopt", "cut_over", "verify", "record")
@@ -47,6 +49,14 @@ def test_a_dry_run_lists_the_moves_and_changes_nothing(run_dag: Run, workload: W
     assert "rate: " in cost
     assert "expected fence: " in cost
     assert report["result"] == "nothing was changed"
+    assert report["next"] == ["Trigger ▸ Trigger again with this config, untick Dry run"]
+    assert (outcome.shown["report"] or "").endswith("Next: Trigger ▸ Trigger again with this config, untick Dry run")
+    page = [*log_lines(page_of(outcome.page("report")))]
+    assert page[0] == report["outcome"]
+    assert page[1].startswith("Asked for by dag_test at ")
+    assert f"  moves group {workload.group}, because " in "\n".join(page)
+    assert [line for line in page if line.startswith("expected fence: ")]
+    assert page[-1] == "Next: Trigger ▸ Trigger again with this config, untick Dry run"
     reasons = outcome.results["report"]["proposal"]["moves"]["reasons"]
     assert set(reasons) == {f"topic:{workload.topic}", f"group:{workload.group}"}
 
@@ -69,6 +79,11 @@ def test_a_planned_switch_moves_a_user_with_its_topic_and_group(run_dag: Run, wo
     assert operation.by == f"dag_test (airflow:switch/{outcome.run_id})"
     assert report["outcome"].startswith("DONE: moved 1 topic and 1 group from east to west")
     assert "clients waited" in report["outcome"]
+    assert report["back"].startswith(f"switchyard switch user:{workload.user} --from west --to east")
+    assert report["next"] == []
+    events = asset_events(outcome.run_id)
+    said = {"operation": report["operation"], "from": "east", "to": "west"}
+    assert events == [(f"kafka://west/{workload.topic}", said)]
     assert workload.nothing_stands()
 
 

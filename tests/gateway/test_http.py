@@ -134,7 +134,7 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     counts.requests[0, "passed"] += 3
     counts.requests[12_345, "refused"] += 1
     counts.refusals["fence"] += 2
-    counts.bytes_to_brokers += 100
+    counts.broker_bytes["east"].sent += 100
     counts.composed.labels("metadata").observe(0.003)
     counts.composed.labels("metadata").observe(60.0)
 
@@ -161,6 +161,7 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["requests_total", "unknown", "refused"] == 1
     assert found["refusals_total", "fence"] == 2
     assert found["bytes_total", "out", "broker"] == 100
+    assert (found["cluster_bytes_total", "east", "out"], found["cluster_bytes_total", "east", "in"]) == (100, 0)
     assert found["composed_request_seconds_bucket", "metadata", "0.0025"] == 0
     assert found["composed_request_seconds_bucket", "metadata", "0.005"] == 1
     assert found["composed_request_seconds_bucket", "metadata", "+Inf"] == 2

@@ -144,6 +144,32 @@ def test_an_objection_names_the_flow_only_to_users_that_could_write_otherwise() 
     assert verdicts(None, WEST).objection(WRITE, TOPIC, "A.checkpoints.internal").endswith("flow A->B writes it.")
 
 
+def test_an_objection_is_announced_before_names_are_asked_about() -> None:
+    """Requests with many names skip the question about each of them otherwise."""
+    judges = (verdicts(None, WEST), verdicts(rules(("A.", "all", "allow"), pattern="prefixed"), WEST))
+    operations_and_kinds = [(operation, kind) for operation in AclOperation for kind in ResourceType]
+    objects = {
+        pair for pair in operations_and_kinds if any(one.objection(*pair, "A.orders", anyway=True) for one in judges)
+    }
+
+    assert (WRITE, TOPIC) in objects
+    assert all(one.may_object(*pair) for one in judges for pair in objects)
+    assert not verdicts(None, WEST).may_object(READ, TOPIC)
+    assert not rules(super_user=True).may_object(WRITE, TOPIC)
+
+
+def test_the_place_of_a_topic_that_no_flow_writes_is_not_looked_up() -> None:
+    """Most topics of an installation with flows are ordinary ones, and a request may name a hundred thousand."""
+
+    def places(name: str) -> Iterable[str]:
+        raise AssertionError(f"looked up {name}")
+
+    found = RemoteVerdicts(None, RemoteTopicIndex((INTO_WEST,)), places)
+
+    assert found.operations(TOPIC, "orders") == EVERYTHING
+    assert found.objection(WRITE, TOPIC, "orders") == ""
+
+
 def test_remote_topics_are_found_by_their_source_and_its_alias() -> None:
     index = RemoteTopicIndex((INTO_WEST, INTO_NORTH))
 

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.stack
 environment = operator()
 
 
-def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
+def test_a_group_and_a_topic_of_a_paused_cluster_are_shown_as_last_seen(stack: Stack, environment: Environment) -> None:
     # Given a group that has committed in west, and a recording of it
     name = f"ledger-{uuid.uuid4().hex[:6]}"
     create_topic(bootstrap(stack, "west"), name)
@@ -34,6 +34,7 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     stack.pause("cluster/west")
     try:
         lag = lag_of(environment, name)
+        topics = overview(environment)
     finally:
         stack.resume("cluster/west")
     # Then its last recorded commits are shown
@@ -41,6 +42,10 @@ def test_a_group_whose_coordinator_is_paused_is_shown_as_last_seen(stack: Stack,
     assert (row.topic, row.committed, row.coordinator) == (name, 7, "west")
     assert row.age_s is not None
     assert "west" in lag.unasked
+    # And so is its topic, whose records are not known
+    (topic,) = [one for one in topics.topics if one.topic == name]
+    assert (topic.written_in, topic.partitions, topic.records) == (("west",), 3, None)
+    assert "west" in topics.unasked
 
 
 def test_the_limits_of_brokers_are_read_from_both_clusters(stack: Stack, environment: Environment) -> None:

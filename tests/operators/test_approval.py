@@ -15,7 +15,9 @@ from airflow.sdk.exceptions import AirflowSkipException  # noqa: E402
 
 from ha_core.hooks.zookeeper import SwitchyardHook  # noqa: E402
 from ha_core.operations.engine.environment import Environment  # noqa: E402
+from ha_core.operators import four_eyes as four_eyes_setting  # noqa: E402
 from ha_core.operators.dags import ApproveOperator  # noqa: E402
+from ha_core.operators.forms import RefusedRequestError, approval  # noqa: E402
 from ha_core.store.errors import StoreUnavailableError  # noqa: E402
 from stack.memory_store import MemoryStore  # noqa: E402
 
@@ -114,3 +116,80 @@ def test_approval_is_asked_for_while_zookeeper_is_away(monkeypatch: pytest.Monke
     respond("anybody", "bob", "Reject")
 
     assert asked == ["asked again", "taken"]
+
+
+@pytest.fixture
+def four_eyes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__SWITCHYARD__FOUR_EYES", "True")
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_with_four_eyes_an_approval_by_the_user_who_asked_is_refused_whatever_the_form_has(
+    store: MemoryStore, asked: list[str]
+) -> None:
+    question("nobody").execute(context("nobody"))
+    assert asked == ["asked again"]
+
+    with pytest.raises(RefusedRequestError, match=r"alice asked for this run and approved it\. .*another user has to"):
+        respond("nobody", "alice", "Approve")
+
+    assert (asked, store.waiting_approvals()) == (["asked again"], [])
+
+
+@pytest.mark.usefixtures("four_eyes", "store")
+@pytest.mark.parametrize(("who", "chosen"), [("bob", "Approve"), ("alice", "Reject")])
+def test_with_four_eyes_another_user_approves_and_any_user_rejects(asked: list[str], who: str, chosen: str) -> None:
+    respond("nobody", who, chosen)
+
+    assert asked == ["taken"]
+
+
+@pytest.mark.usefixtures("four_eyes", "store")
+def test_with_four_eyes_a_dry_run_asks_no_user() -> None:
+    with pytest.raises(AirflowSkipException):
+        question("somebody else", dry_run=True).execute(context())
+
+
+@pytest.mark.usefixtures("four_eyes")
+def test_with_four_eyes_the_form_has_no_other_choice() -> None:
+    schema = approval().schema
+
+    assert schema["enum"] == ["somebody else"]
+
+
+def answer_by(who: str, chosen: str = "Approve") -> dict[str, Any]:
+    return {"chosen_options": [chosen], "responded_by_user": {"id": who, "name": who}}
+
+
+@pytest.mark.usefixtures("four_eyes")
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        (None, "no user has approved this run"),  # marked as a success by hand, or skipped under an earlier setting
+        (answer_by("alice"), "alice asked for this run and approved it"),
+        (answer_by(""), "The approver of this run is not known"),
+        (answer_by("bob"), ""),
+    ],
+)
+def test_with_four_eyes_each_task_behind_the_question_looks_at_the_answer(
+    answer: dict[str, Any] | None, words: str
+) -> None:
+    asking = SimpleNamespace(task_id="approve")
+    task = SimpleNamespace(
+        dag=SimpleNamespace(task_ids=["approve", "acquire"]),
+        task_id="acquire",
+        get_flat_relatives=lambda upstream: [asking] if upstream else [],
+    )
+    run = {**context(), "task": task, "ti": SimpleNamespace(xcom_pull=lambda task_ids: answer)}
+
+    objection = four_eyes_setting.objection(run)
+
+    assert words in objection
+    assert bool(objection) == bool(words)
+
+
+def test_a_setting_of_four_eyes_that_is_no_boolean_stops_every_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__SWITCHYARD__FOUR_EYES", "si")
+
+    with pytest.raises(Exception, match="four_eyes"):
+        four_eyes_setting.required()

@@ -349,3 +349,21 @@ def test_no_command_is_cut_in_two() -> None:
     assert cut_off("Do `this one` and then that.", 20) == "Do `this one` and…"
     assert cut_off("short", 20) == "short"
     assert cut_off("x" * 30, 20) == f"{'x' * 19}…"
+
+
+def test_the_text_beside_a_task_ends_with_the_next_command_whole() -> None:
+    command = "`switchyard reconcile east --reason 'east is back'`"
+    long = outcome([TaskResult("record", ("success",), DONE, "moved 1 topic; " + "many words " * 40)])
+
+    text = shown(long, f"Next: {command}")
+
+    assert len(text) <= MAX_SHOWN
+    assert text.startswith("DONE: moved 1 topic")
+    assert text.endswith(f"… Next: {command}")
+
+
+def test_a_command_that_is_longer_than_the_text_beside_a_task_is_left_to_the_page_of_the_run() -> None:
+    text = shown(outcome([MOVED, ONE_FAILED]), f"Next: `switchyard undo {'x' * 300}`")
+
+    assert len(text) <= MAX_SHOWN
+    assert text.endswith("Next: see the tab Outcome of this run")

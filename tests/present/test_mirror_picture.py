@@ -6,8 +6,7 @@ from ha_core.model import Mirror, PartitionReport
 from ha_core.operations.clusters.mirrors import MirrorRow, MirrorsNow, State
 from ha_core.plan.mirror.total import MirrorTotal
 from ha_core.present.colours import GREEN, GREY, ORANGE, VERMILION
-from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_TITLE, document, svg
-from ha_core.present.page import MAX_HTML_ROWS
+from ha_core.present.mirror_picture import MAX_CELLS, MAX_MIRRORS, MAX_ROWS, MAX_TITLE, document, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 AT = "2026-11-23T12:00:00Z"
@@ -97,7 +96,7 @@ def test_an_unreadable_mirror_is_drawn_as_one_that_needs_a_look() -> None:
 
 
 def test_mirrors_in_a_bad_state_are_not_cut_off_from_the_table() -> None:
-    healthy = [row("aaa", number, "copying", 1) for number in range(MAX_HTML_ROWS + 5)]
+    healthy = [row("aaa", number, "copying", 1) for number in range(MAX_ROWS + 5)]
     page = document(now(*healthy, row("zzz", 0, "stopped", 400, "retention has overtaken the copy")), [], AT)
     assert "<td>retention has overtaken the copy</td>" in page
 

@@ -1,6 +1,7 @@
 """A page as a log and as an approval show it."""
 
-from ha_core.present.page import MAX_ROWS, Marked, Page, Table, html, log_lines, markdown
+from ha_core.present.page import MAX_ROWS, Marked, Page, Table, log_lines, markdown
+from ha_core.present.web.blocks import blocks
 
 ROWS = [(f"orders-{number}", "" if number else "named") for number in range(MAX_ROWS + 5)]
 MANY = Table(("topic", "because"), ROWS, title="what moves")
@@ -37,7 +38,7 @@ def test_markup_in_names_of_clients_is_shown_and_not_obeyed() -> None:
 def test_a_command_on_a_page_is_set_as_one_and_names_stay_text() -> None:
     page: Page = ["`switchyard mirrors` shows <b>", Table(("why",), [("is the job `mirror` running?",)])]
 
-    text = "".join(html(page))
+    text = str(blocks(page))
 
     assert "<p><code>switchyard mirrors</code> shows &lt;b&gt;</p>" in text
     assert "<td>is the job <code>mirror</code> running?</td>" in text
@@ -50,7 +51,7 @@ HOSTILE = "x\x1b[2K\x1b]0;owned\x07\nadmin\u202e\u200b\x9b\ud800"
 def test_names_that_would_move_a_terminal_or_forge_a_line_are_shown_by_their_numbers() -> None:
     page: Page = [HOSTILE, Marked(HOSTILE, "error"), Table(("who",), [(HOSTILE,), (Marked(HOSTILE, "bad"),)], HOSTILE)]
 
-    told = [*log_lines(page), *html(page), *markdown(page).split("\n")]
+    told = [*log_lines(page), *str(blocks(page)).split("\n"), *markdown(page).split("\n")]
 
     assert all(line.isprintable() for line in told)
     assert sum("x1b" in line for line in told) >= 9

@@ -223,6 +223,20 @@ def test_the_hundred_thousandth_denial_of_a_request_fills_no_log() -> None:
     assert len(gate.answer["groups"]) == 100_000
 
 
+class _NeverObjecting(Verdicts):
+    def objection(self, operation: int, resource: int, name: str, anyway: bool = False) -> str:
+        raise AssertionError(f"asked about {name}")
+
+
+@pytest.mark.parametrize("rights", [NOBODY, may(("topic", "t0", "describe")), may(("cluster", "*", "all"))])
+@pytest.mark.parametrize("key", [ApiKey.METADATA, ApiKey.DELETE_TOPICS, ApiKey.CREATE_TOPICS])
+def test_names_are_not_asked_about_one_by_one_if_no_objection_is_possible(key: ApiKey, rights: Verdicts) -> None:
+    topics = [{"name": f"t{n}"} for n in range(3)]
+    request = {"topics": topics, "topic_names": [topic["name"] for topic in topics]}
+
+    Gate(_NeverObjecting(rights._indexes, rights._room), APIS[key], 5, request)
+
+
 def test_the_cluster_is_judged_by_its_one_name() -> None:
     assert allows(may(("cluster", "kafka-cluster", "alter")), "DESCRIBE", "CLUSTER")
     assert not allows(may(("cluster", "other", "alter")), "DESCRIBE", "CLUSTER")

@@ -38,7 +38,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 """
 """A command that dies between its beginning and its fence, holding its locks."""
 
-stack = own_stack()
+stack = own_stack(record_facts_s=2)
 
 
 def check(stack: Stack, *more: str) -> tuple[int, dict[str, Any]]:

@@ -25,7 +25,7 @@ from tests.system.watching import led_from
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.timeout(600),
-    pytest.mark.soak,
+    pytest.mark.long("ha_core/operations/drill", "ha_core/model/drill.py", "ha_core/operators/drills.py"),
 ]
 TOPIC, USER = "switchyard-canary", "canary"
 PLAIN = "without-a-mirror"
@@ -89,7 +89,7 @@ def test_drills_onto_a_mirror_lose_nothing_if_planned_and_count_the_loss_if_forc
     forced = drill(stack, canary, "--kind", "forced")
     assert forced["result"] == "passed", forced
     counted = forced["services"][1]["lost"]
-    assert forced["services"][0]["lost"] == counted
+    assert forced["services"][0]["lost"] <= counted  # its consumer may have read records that the copy lacked
     assert [step["name"] for step in forced["steps"]] == ["canary ready", "there", "hold", "reconcile", "home"]
     until(lambda: at_home(stack), "the canary is led to east")
 

@@ -116,13 +116,15 @@ def response(version: int, rnd: random.Random) -> tuple[dict[str, Any], Shifts]:
                 partition["_tags"] = {7: rnd.randbytes(rnd.choice((0, 5, 3000)))}
             partitions.append(partition)
             if rnd.random() < 0.6:
-                shifts[name.encode(), index] = FetchShift(rnd.choice((0, 1, 10**7)), rnd.random() < 0.5)
+                shifts[name.encode(), index] = FetchShift(
+                    rnd.choice((0, 1, 10**7)), rnd.random() < 0.5, rnd.choice((0, 3, 10**8))
+                )
         topics.append({"topic": name, "partitions": partitions})
     return {"throttle_time_ms": 0, "session_id": 77, "responses": topics}, shifts
 
 
-def moved(offset: int, delta: int) -> int:
-    return offset + delta if offset >= 0 else offset
+def moved(offset: int, delta: int, least: int = -1) -> int:
+    return max(offset + delta, least) if offset >= 0 else offset
 
 
 def patched_by_codec(version: int, answer: dict[str, Any], shifts: Shifts) -> bytes:
@@ -132,9 +134,15 @@ def patched_by_codec(version: int, answer: dict[str, Any], shifts: Shifts) -> by
             shift = shifts.get((topic["topic"].encode(), p["partition_index"]))
             if shift is None:
                 continue
-            for name in ("high_watermark", "last_stable_offset"):
-                p[name] = moved(p[name], shift.delta)
-            p["log_start_offset"] = -1 if shift.log_start_unknown else moved(p["log_start_offset"], shift.delta)
+            p["high_watermark"] = moved(p["high_watermark"], shift.delta)
+            p["last_stable_offset"] = (
+                # The usual case, in which both are one offset, is not checked.
+                p["high_watermark"]
+                if p["high_watermark"] == moved(p["last_stable_offset"], shift.delta) >= 0
+                else moved(p["last_stable_offset"], shift.delta, shift.least)
+            )
+            start = moved(p["log_start_offset"], shift.delta, shift.least)
+            p["log_start_offset"] = -1 if shift.log_start_unknown else start
             for aborted in p["aborted_transactions"] or ():
                 aborted["first_offset"] += shift.delta
             if p["records"]:
@@ -271,7 +279,7 @@ def usual(rnd: random.Random) -> bytearray:
 def test_usual_answer_is_patched_like_any_other(seed: int, delta: int, unknown: bool, damage: float) -> None:
     # Given an answer, which may be damaged, with more bytes after it
     rnd = random.Random(seed)
-    frame, shifts = usual(rnd), {(b"orders", 0): FetchShift(delta, unknown)}
+    frame, shifts = usual(rnd), {(b"orders", 0): FetchShift(delta, unknown, rnd.choice((0, 2)))}
     if damage < 0.3:
         body = damaged(bytes(frame[8:]), rnd)
         frame = bytearray((4 + len(body)).to_bytes(4, "big")) + frame[4:8] + body
@@ -284,6 +292,31 @@ def test_usual_answer_is_patched_like_any_other(seed: int, delta: int, unknown: 
         assert patcher.feed(as_it_was, 4, end) == end
     # else it is unchanged
     assert frame == as_it_was + b"\1" * 40
+
+
+@pytest.mark.parametrize(("records", "end"), [(b"", 3), (batch(3, 2), 5)])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_log_that_begins_before_its_only_extent_has_the_extents_start(records: bytes, end: int, whole: bool) -> None:
+    """Copiers leave markers in an empty copy: its extent begins above them, at client offset 0. A consumer's connection
+    was closed at each fetch of such a partition, with those of all other partitions."""
+    partition = {
+        "partition_index": 0,
+        "error_code": 0,
+        "high_watermark": end,
+        "last_stable_offset": end,
+        "log_start_offset": 0,
+        "preferred_read_replica": -1,
+        "aborted_transactions": None,
+        "records": records,
+    }
+    body = {"throttle_time_ms": 0, "session_id": 77, "responses": [{"topic": "orders", "partitions": [partition]}]}
+    frame = bytearray(encode_response(ApiKey.FETCH, 12, 3, encode(ApiKey.FETCH, 12, "response", body)))
+    shifts = {(b"orders", 0): FetchShift(-3, log_start_unknown=False, least=0)}
+    if not (whole and patch_usual(frame, 0, len(frame), b"orders", shifts)):
+        assert not (whole and records)  # an empty answer is patched as any other
+        FetchPatcher(12, len(frame) - 4, shifts).feed(frame, 4, len(frame))
+    (found,) = decode(ApiKey.FETCH, 12, "response", bytes(frame[9:]))["responses"][0]["partitions"]
+    assert [found[name] for name in ("high_watermark", "last_stable_offset", "log_start_offset")] == [end - 3] * 2 + [0]
 
 
 def test_most_answers_to_a_reader_of_one_topic_are_usual() -> None:

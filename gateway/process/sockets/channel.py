@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from gateway.model.counts import BrokerBytes
 from gateway.session.commands import BrokerLane
 from ha_core.tls.sockets import TlsSocket
 
@@ -169,6 +170,8 @@ class BrokerChannel:
     """
 
     lane: BrokerLane
+    traffic: BrokerBytes
+    """Counters of its cluster."""
     channel: Channel | None = None
     dialling: asyncio.Task[None] | None = None
     early: list[bytes] = field(default_factory=list)

@@ -11,7 +11,7 @@ from gateway.model.counts import Counts
 from gateway.process.sockets.admission import BrokerConnections, ConnectionShares, Logins, UnauthenticatedReads, share
 from gateway.process.sockets.connection import ClientConnection
 from gateway.process.sockets.handshakes import Arrived, Handshakes
-from gateway.process.sockets.lingering_close import LingeringClose, close_gracefully
+from gateway.process.sockets.lingering_close import LingeringClose, close_gracefully, release
 from gateway.process.sockets.listeners import Listeners
 from gateway.runtime import clock, descriptors
 from gateway.runtime.log_rate_limiter import LogRateLimiter
@@ -156,6 +156,10 @@ class Clients:
             for kind, count in self._log_rate_limiter.left_out(now):
                 _log.info("%s: %d more lines of this kind were left out", kind, count)
             self._idle.visit_all(self.open)
+
+    async def release(self) -> None:
+        """Lets clients go to other gateways, which they are told about, before the listeners close."""
+        await release(self.open)
 
     async def stop(self) -> None:
         """Accepts nothing more from clients, and answers requests in flight."""

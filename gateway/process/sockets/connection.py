@@ -183,7 +183,7 @@ class ClientConnection:
             host.pipe.drop()
             self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
             return True
-        host.counts.bytes_to_brokers += count
+        broker.traffic.sent += count
         try:
             rest = host.pipe.empty(broker.channel.sock)
         except OSError as error:
@@ -208,7 +208,7 @@ class ClientConnection:
             # The process was stopped since the decision, as in `_carry_out`.
             self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
             return
-        self.host.counts.bytes_to_brokers += count
+        broker.traffic.sent += count
         try:
             broker.send(_VIEW[:count], self.host.lease_generation)
         except OSError as error:
@@ -294,7 +294,7 @@ class ClientConnection:
             if count == 0:
                 self._lost(broker, "the broker closed the connection")
                 return
-            host.counts.bytes_from_brokers += count
+            broker.traffic.received += count
             passed = 0
             if kept == 0 and self.client.reading and not session.throttling.timed:
                 # By a clock read after the answer (`session.context`): the process may have stopped in between.
@@ -333,7 +333,7 @@ class ClientConnection:
         if count == 0:
             self._lost(broker, "the broker closed the connection")
             return True
-        host.counts.bytes_from_brokers += count
+        broker.traffic.received += count
         fast_path.rest_of_answer_went(session, upstream, count, now)
         host.counts.bytes_to_clients += count
         try:
@@ -493,7 +493,6 @@ class ClientConnection:
                     # gone on. Between this check and the sending some microseconds are left.
                     self.end(Cause.LEASE_LOST, _LEASE_RAN_OUT)
                     return
-                counts.bytes_to_brokers += len(command.data)
                 self._to_upstream(command)
             else:
                 self._other(command)
@@ -519,12 +518,15 @@ class ClientConnection:
         broker = self.brokers.get(command.lane)
         if broker is None:
             has_room = not self.brokers or self.host.has_room_for_broker(self)
-            broker = self.brokers[command.lane] = BrokerChannel(command.lane)
+            broker = self.brokers[command.lane] = BrokerChannel(
+                command.lane, self.host.counts.broker_bytes[command.lane.cluster]
+            )
             self.host.holds_brokers(self, len(self.brokers))
             if has_room:
                 broker.dialling = self.host.loop.create_task(self._dial(broker))
             else:
                 self._lost_later(broker, OSError(errno.EMFILE, _NO_ROOM))
+        broker.traffic.sent += len(command.data)
         try:
             broker.send(command.data, self.host.lease_generation)
         except OSError as error:

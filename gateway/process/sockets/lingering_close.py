@@ -65,6 +65,23 @@ READS_S = 2.0
 WRITES_S = 10.0
 """Longest wait for requests that may have changed a log or a group: unanswered, a client repeats them."""
 _STEP_S = 0.02
+RELEASES = 6
+RELEASE_S = 0.4
+"""Time between two rounds, in which a client comes back, asks where to go, and leaves for another gateway."""
+
+
+async def release(connections: Collection[ClientConnection]) -> None:
+    """Ends each connection after its last answer, while the listeners still accept new ones, in several rounds.
+
+    The client comes back at once, asks where to go, and is sent to another gateway. A client that comes back to a
+    closed port pauses, and doubles its pause at each try: librdkafka up to 10 s, which no answer shortens. Several
+    rounds, because librdkafka does not ask after the first one if an answer about the topic was due, and Java stays at
+    the address of an open connection.
+    """
+    for _ in range(RELEASES):
+        for connection in tuple(connections):
+            connection.leave(Cause.SHUTDOWN, "")
+        await asyncio.sleep(RELEASE_S)
 
 
 async def close_gracefully(connections: Collection[ClientConnection], lingering: LingeringClose) -> None:

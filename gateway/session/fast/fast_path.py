@@ -170,14 +170,9 @@ def _like_fetch(session: ConnectionState, buf: bytearray, at: int, frame_end: in
 def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: int, missing: int, now: float) -> bool:
     """Records it as sent to the port's broker. False: the slow path has to handle it."""
     decision, topics, fetch_session, change = found
-    context, in_flight, intake, auth_state = (
-        session.context,
-        session.in_flight,
-        session.intake,
-        session.client.auth_state,
-    )
+    context, in_flight = session.context, session.in_flight
     shared, lane, queue = context.shared, context.here, in_flight.queue
-    lease = shared.lease
+    auth_state, lease = session.client.auth_state, shared.lease
     upstream = session.upstreams.get(lane) if lane is not None else None
     if (
         upstream is None
@@ -192,6 +187,7 @@ def _pass(session: ConnectionState, found: _Found, size: int, correlation_id: in
     ):
         return False
     context.now = now
+    intake = session.intake
     intake.headers_read += 1
     request, revision = decision.request.again(correlation_id), context.snapshot.view.revision
     if request.api_key == _PRODUCE:
@@ -271,44 +267,41 @@ def answers(session: ConnectionState, upstream: Upstream, buf: bytearray, end: i
             return end
     if not _answers_pass(session):
         return pos
-    context, queue, owed, throttling = session.context, session.in_flight.queue, upstream.queue, session.throttling
-    lease, max_bytes = context.shared.lease, context.shared.limits.max_response_bytes
-    latencies = context.shared.counts.latencies
+    context, queue, owed = session.context, session.in_flight.queue, upstream.queue
+    shared, quotas = context.shared, session.throttling.quotas
     context.now = now
     while end - pos >= _ANSWER_BYTES and owed:
         size, correlation_id = _ANSWER(buf, pos)
         pending, after = owed[0], pos + 4 + size
+        request = pending.request
         if (
             type(pending) not in _IN_ORDER
             or queue[0] is not pending
-            or pending.request.correlation_id != correlation_id
-            or not 4 <= size <= max_bytes
+            or request.correlation_id != correlation_id
+            or not 4 <= size <= shared.limits.max_response_bytes
             or pending.due_at > now
-            or now >= lease.valid_until
+            or now >= shared.lease.valid_until
             or not (pending.basis is None or context.still_valid(pending.basis))
-            or (
-                throttling.quotas is not None
-                and (pending.request.throttle_ms or throttling.charges(pending.request, now) is not None)
-            )
+            or (quotas is not None and (request.throttle_ms or session.throttling.charges(request, now) is not None))
         ):
             break
         if pending.begins is not None:
             if after > end and end - pos < SESSION_ID_BYTES:
                 break
-            pending.begins.id = session_id_of(buf, pos, 4 + size, pending.request.api_version)
+            pending.begins.id = session_id_of(buf, pos, 4 + size, request.api_version)
         if after > end:
             if type(pending) is not Passed:
                 break
             upstream.answer = Streaming(after - end, pending.basis)
-            if (request := pending.request).api_key <= LAST_TIMED:
-                latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
+            if request.api_key <= LAST_TIMED:
+                shared.counts.latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
             return end
         if len(queue) > 1 and type(queue[1]) not in _IN_ORDER:
             break
         if type(pending) is not Passed and not _patch(pending, buf, pos, after):
             break
-        if (request := pending.request).api_key <= LAST_TIMED:
-            latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
+        if request.api_key <= LAST_TIMED:
+            shared.counts.latencies.passed(request.api_key, request.came_at, pending.sent_at, now)
         owed.popleft()
         del queue[0]
         pos = after

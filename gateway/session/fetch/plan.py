@@ -230,7 +230,7 @@ class FetchPlan:
     def shifts(self) -> dict[tuple[bytes, int], FetchShift]:
         """Shifts for the streaming patch of an answer that reads only open extents."""
         return {
-            (name.encode(), partition): FetchShift(read.extent.shift, log_start_unknown=not read.only)
+            (name.encode(), partition): FetchShift(read.extent.shift, not read.only, read.extent.start)
             for (name, partition), read in self.reads.items()
         }
 
@@ -399,8 +399,8 @@ def _moved_end(extent: Extent, field: Message) -> Message:
 
 
 def _mark(extent: Extent, physical: int) -> int:
-    """The client offset, at most the extent's end; negative values stay."""
-    if physical < 0:
-        return physical
-    offset = extent.extrapolate(physical)
-    return offset if extent.end is None else min(offset, extent.end)
+    """The client offset, within the extent; negative values stay.
+
+    A log may begin before its extent, with the markers that copiers have left in an empty copy, for example.
+    """
+    return physical if physical < 0 else extent.clip(physical)

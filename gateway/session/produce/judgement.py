@@ -155,7 +155,7 @@ class ProduceJudgement:
         standing = {routes.topic(key[0]).fence for key, why in self.local.items() if why in _BY_A_FENCE}
         for operation in standing:
             if operation is not None:
-                self.session.client.fenced(operation)
+                self.session.client.fenced(operation, self.request.client_id)
 
     def has_to_come_first(self, key: Key, batch: Batch) -> None:
         """Notes a refused batch: its client knows once the request's answer has gone."""

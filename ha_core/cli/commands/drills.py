@@ -20,7 +20,6 @@ _Kind = Annotated[str, option("planned | forced (the origin is taken for dead; o
 _DrillId = Annotated[str, Argument(metavar="DRILL")]
 _RtoTarget = Annotated[int | None, option("Target: longest time without writes, in milliseconds.", min=0)]
 _LostTarget = Annotated[int | None, option("Target: lost records.", "--rpo-target-records", min=0)]
-GROUP = "switchyard-canary"
 
 
 @command("drill run", "Switch a scope to another cluster and home again, measured; exit code 1 unless it passed.")
@@ -34,7 +33,9 @@ def run(
     canary: Annotated[
         Path | None, option("librdkafka settings of a client at the gateways, whose records are measured.")
     ] = None,
-    canary_topic: Annotated[str, option("Topic that the canary writes and reads.")] = "switchyard-canary",
+    canary_topic: Annotated[
+        str, option("Topic that the canary writes, and reads in a group of the same name.")
+    ] = "switchyard-canary",
     hold_s: Annotated[float, option("Seconds in the other cluster.", "--hold-s", min=0.0)] = 10.0,
     budget_ms: Annotated[int, option("Go home at once if the scope was away for longer.", min=1)] = 10_000,
     home_within_s: Annotated[
@@ -58,7 +59,7 @@ def run(
     if answer := session.judge(proposal, proposal_page(proposal), "Drill it now, there and home?", dry_run, yes):
         return answer
     drill = begun(environment, order, proposal)
-    client = None if settings is None else Canary(settings, canary_topic, GROUP, drill.id)
+    client = None if settings is None else Canary(settings, canary_topic, drill.id)
     session.out.progress(f"drill {drill.id}")
     done = Rehearsal(environment, order, drill, client).run()
     return CommandResult(done, drill_page(done), SUCCESS if done.result == "passed" else FAILURE)

@@ -44,10 +44,14 @@ def show(
     topic: Annotated[str, option("Only operations on this topic.")] = "",
     cluster: Annotated[str, option("Only operations from, to or on this cluster.")] = "",
     by: Annotated[str, option("Only operations asked for, approved or executed by a name with this part.")] = "",
+    since: Annotated[str | None, option("Only operations that began then or later (ISO 8601).", metavar="TIME")] = None,
+    until: Annotated[str | None, option("Only operations that began before.", metavar="TIME")] = None,
 ) -> CommandResult:
     store = session.environment.store
     if operation is None:
-        wanted = OperationFilter(user, topic, cluster, by)
+        first = None if since is None else moment(since, "--since")
+        last = None if until is None else moment(until, "--until")
+        wanted = OperationFilter(user, topic, cluster, by, first, last)
         found = search(store, wanted, limit, before)
         document: dict[str, Any] = {
             "operations": [_with_alias(one) for one in found.operations],
@@ -55,7 +59,11 @@ def show(
         }
         more = []
         if found.older:
-            named = [(name, value) for name, value in zip(_NAMES, (user, topic, cluster, by), strict=True) if value]
+            named = [
+                (name, value)
+                for name, value in zip(_NAMES, (user, topic, cluster, by, since, until), strict=True)
+                if value
+            ]
             options = "".join(f" --{name} {value}" for name, value in named)
             looked = "" if len(found.operations) == limit else f" (the newest {LOOKED_AT:,} were looked at)"
             more = [f"older ones: switchyard history{options} --before {found.older}{looked}"]
@@ -67,7 +75,7 @@ def show(
     return CommandResult(audit, [*answers_page(known, answered), *history_page(entries)])
 
 
-_NAMES = ("user", "topic", "cluster", "by")
+_NAMES = ("user", "topic", "cluster", "by", "since", "until")
 
 
 def _with_alias(operation: Operation) -> Any:

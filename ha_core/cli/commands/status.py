@@ -4,7 +4,6 @@ from typing import Annotated
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, OUT_OF_REACH, SUCCESS
-from ha_core.cli.watching import watch
 from ha_core.operations.overview.picture import take_picture
 from ha_core.present.problems import away, notices_page, problems_page
 from ha_core.present.status import caches_page, columns_help, status_page
@@ -28,6 +27,9 @@ def status(
     interval: Annotated[float, option("With --watch: seconds between two looks.", min=0.5, max=3600.0)] = 5.0,
 ) -> CommandResult:
     if watching:
+        # It imports an HTTP client, which no other command needs.
+        from ha_core.cli.watching import watch
+
         watch(session, interval)
     try:
         environment = session.environment

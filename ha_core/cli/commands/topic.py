@@ -1,6 +1,5 @@
 """`topic`: draws the extents of a topic; `topics delete`: deletes topics in all clusters."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Annotated
 
@@ -25,9 +24,9 @@ from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration.topic_deletion import delete, plan_deletion
 from ha_core.plan.absence.returned import dead_at_the_cut
 from ha_core.plan.facts.verdict import listed
+from ha_core.present.extents import end_words, widths
 from ha_core.present.lifecycle import deletion_page
 
-BAR_CELLS = 40
 FILLS = "█▓▒░▚▤"
 
 
@@ -87,13 +86,6 @@ def _title(topic: Topic, revision: int) -> Text:
     return title
 
 
-def widths(extents: Sequence[Extent]) -> list[int]:
-    """Cells per extent, at least 1 each. Logarithmic, so that a short extent between long ones stays visible."""
-    weights = [12.0 if e.end is None else 1 + math.log2(1 + e.end - e.start) for e in extents]
-    total = sum(weights)
-    return [max(1, round(BAR_CELLS * weight / total)) for weight in weights]
-
-
 def draw(topic: Topic) -> Text:
     """One line per partition: a bar in the clusters' colours and fills, then the extents in numbers."""
     clusters = sorted({e.cluster for extents in topic.partitions.values() for e in extents} | {topic.writer or ""})
@@ -124,10 +116,6 @@ def _words(extent: Extent, style: Mapping[str, tuple[str, str]]) -> Text:
     words.append(f" [{extent.start}, {end}) → {extent.base} term {extent.writer_epoch}", style="default")
     if extent.ignored:
         words.append(" skipped by readers", style="dim")
-    if extent.found_end is not None and extent.end is not None and extent.found_end > extent.end:
-        words.append(f" LOST: its log goes on to {extent.found_end}, above the cut", style="bold red")
-    elif extent.found_end is not None:
-        words.append(f" LOST: held up to {extent.known_end}, has up to {extent.found_end}", style="bold red")
-    elif extent.known_end is not None:
-        words.append(f" end not confirmed: known up to {extent.known_end}", style="yellow")
+    if about_end := end_words(extent):
+        words.append(f" {about_end}", style="yellow" if extent.found_end is None else "bold red")
     return words

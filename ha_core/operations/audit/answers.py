@@ -208,10 +208,16 @@ def next_commands(operation: Operation) -> tuple[str, ...]:
     if groups is not None and groups.next:
         named.append(groups.next)
     by_state = [text.format(id=operation.id) for text in NEXT.get(operation.state, ())]
-    if operation.state == "succeeded" and operation.FENCES and operation.route is not None:
-        origin, target = operation.route
-        scope = shlex.join(operation.about)
-        by_state.append(f"switchyard switch {scope} --from {target} --to {origin} --reason …")
+    if back := way_back(operation):
+        by_state.append(back)
     if operation.state not in FINAL | NEXT.keys():
         by_state.append(f"switchyard history {operation.id}")
     return tuple(dict.fromkeys([*named, *by_state]))
+
+
+def way_back(operation: Operation) -> str:
+    """The command that moves the same things home again; empty: there is none."""
+    if operation.state != "succeeded" or not operation.FENCES or operation.route is None:
+        return ""
+    origin, target = operation.route
+    return f"switchyard switch {shlex.join(operation.about)} --from {target} --to {origin} --reason …"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from ha_core.model import MoveOperation, Operation
 from ha_core.operations.audit.answers import provenance
+from ha_core.operations.audit.exporting import within
 from ha_core.store.store import Store
 
 PAGE = 200
@@ -22,6 +24,9 @@ class OperationFilter:
     cluster: str = ""
     by: str = ""
     """A part of the user who asked or approved, or of the executor; in any case."""
+    since: datetime | None = None
+    until: datetime | None = None
+    """Operations that began from `since` on, and before `until`."""
 
     def matches(self, operation: Operation) -> bool:
         move = operation if isinstance(operation, MoveOperation) else None
@@ -36,6 +41,7 @@ class OperationFilter:
             and (not self.topic or self.topic in topics)
             and (not self.cluster or self.cluster in clusters)
             and self.by.lower() in authors
+            and within(operation.started, self.since, self.until)
         )
 
 
@@ -67,6 +73,8 @@ def search(store: Store, wanted: OperationFilter, limit: int, before: str | None
         for operation in page:
             before = operation.id
             looked += 1
+            if wanted.since is not None and not within(operation.started, wanted.since, None):
+                return FoundOperations(tuple(found), "")  # all others are older
             if wanted.matches(operation):
                 found.append(operation)
                 if len(found) == limit:

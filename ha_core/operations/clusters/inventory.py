@@ -22,6 +22,8 @@ Logs = dict[str, dict[int, LogRange | None]]
 LOOK_S = 10.0
 COMMITS_S = 30.0
 """No operator waits for these."""
+_LAST_SEEN = "Its topics are as they were last seen."
+_NOT_RECORDED = "Nothing was recorded of its topics: those without a map are missing here."
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,17 +104,22 @@ def lags(
 
 
 def overview(environment: Environment) -> Overview:
-    """All topics of all clusters that answer, and all that have a map."""
+    """All topics that have a map, and all others of all clusters: of one that does not answer, those last seen."""
     view = environment.store.load()
     look = look_at_groups(environment, view)
     groups = lags(environment, view, look)
     there = _topics(environment, look.up, None)
+    mapped = {name for name, topic in view.topics.items() if topic.mapped}
+    away = {name: look.why.get(name, "Its topics cannot be listed.") for name in view.clusters if name not in there}
+    seen = {name: _last_seen(environment, name) for name in away}
     logs = {cluster: logs for cluster, (logs, _) in there.items()}
-    names = {name for ranges, internal in there.values() for name in ranges.keys() - internal} - view.copy_logs
-    names |= {name for name, topic in view.topics.items() if topic.mapped}
+    # The contents of a log that cannot be asked are unknown, not empty.
+    logs |= {cluster: {name: {} for name in mapped} | last for cluster, last in seen.items()}
+    names = {name for ranges, internal in there.values() for name in ranges.keys() - internal}
+    names = (names.union(*seen.values()) - view.copy_logs) | mapped
     lag = group_lag_by_topic(groups)
     rows = tuple(topic_row(view, name, lag.get(name, {}), logs) for name in sorted(names))
-    away = {name: look.why.get(name, "its topics cannot be listed") for name in view.clusters if name not in there}
+    away = {name: f"{why} {_LAST_SEEN if seen[name] else _NOT_RECORDED}" for name, why in away.items()}
     return Overview(rows, tuple(groups), {**look.why, **away})
 
 
@@ -176,6 +183,12 @@ def _groups(
         except KafkaAdminError as refused:
             error = str(refused)
     return groups_last_seen(environment, cluster, wanted), error
+
+
+def _last_seen(environment: Environment, cluster: str) -> Logs:
+    """Recorded topics of a cluster; their logs are not known."""
+    known = environment.store.known(KnownTopic, cluster).values()
+    return {topic.name: dict.fromkeys(range(topic.partitions)) for topic in known}
 
 
 def _topics(

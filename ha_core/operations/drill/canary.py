@@ -26,16 +26,17 @@ _POLL_S = 0.1
 class Canary:
     """Runs from `__enter__` to `__exit__`.
 
-    :ivar topic: the topic that it writes and reads.
+    :ivar topic: the topic that it writes, and reads in a group of the same name: two canaries never share a group,
+        whose move would take both along.
     :ivar log: what was acknowledged and delivered so far.
     """
 
-    def __init__(self, settings: Mapping[str, Any], topic: str, group: str, drill: str) -> None:
+    def __init__(self, settings: Mapping[str, Any], topic: str, drill: str) -> None:
         """
         :param settings: of librdkafka, with `bootstrap.servers` of the gateways and the login of the canary's user.
         :param drill: marks its records: those of an earlier drill are passed over.
         """
-        self._settings, self.topic, self._group = dict(settings), topic, group
+        self._settings, self.topic = dict(settings), topic
         self._key = drill.encode()
         self.log = CanaryLog()
         self._writing, self._reading = threading.Event(), threading.Event()
@@ -104,7 +105,7 @@ class Canary:
         return came
 
     def _read(self) -> None:
-        settings = {"group.id": self._group, "auto.offset.reset": "earliest", "log_level": 3}
+        settings = {"group.id": self.topic, "auto.offset.reset": "earliest", "log_level": 3}
         consumer = Consumer({**self._settings, **settings})
         try:
             consumer.subscribe([self.topic])

@@ -14,6 +14,7 @@ from ha_core.operations.mirror.pattern_states import pattern_problems
 from ha_core.operations.overview.drill_health import drill_problems
 from ha_core.operations.overview.gateway_health import gateway_problems
 from ha_core.operations.overview.operation_health import operation_problems
+from ha_core.operations.overview.parity_health import parity_problems
 from ha_core.operations.overview.platform_health import platform_problems
 from ha_core.operations.overview.topic_health import (
     deletion_problems,
@@ -51,6 +52,7 @@ def problems(
         *not_in_sync(environment),
         *pattern_problems(environment, view),
         *drill_problems(environment),
+        *parity_problems(environment),
         *platform_problems(environment),
         *_usage(environment),
     )

@@ -25,32 +25,6 @@ from ha_core.operations.overview.assessment import Assessment, assess
 
 
 @dataclass(frozen=True, slots=True)
-class GatewayTraffic:
-    """Counters of a gateway since it started, from its metrics page."""
-
-    bytes_in: float
-    """From clients."""
-    bytes_out: float
-    """To clients."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClientTraffic:
-    """Answers of gateways about their clients. A value that no gateway has answered is missing, and never zero.
-
-    :ivar at_s: monotonic time of the look.
-    :ivar clusters: cluster → number of clients that use it now; None: a gateway did not answer, so it is not known.
-    :ivar gateways: gateway → number of its clients.
-    :ivar counters: gateway → its counters.
-    """
-
-    at_s: float
-    clusters: Mapping[str, int] | None
-    gateways: Mapping[str, int]
-    counters: Mapping[str, GatewayTraffic]
-
-
-@dataclass(frozen=True, slots=True)
 class Picture:
     at: str
     """UTC, ISO 8601."""

@@ -304,6 +304,18 @@ class DescribedSetting(NamedTuple):
     sensitive: bool = False
 
 
+class BrokerAcl(NamedTuple):
+    """One access rule of a cluster (an ACL), for a resource of any type. The numbers are Kafka's."""
+
+    resource_type: int
+    pattern: int
+    name: str
+    principal: str
+    host: str
+    operation: int
+    permission: int
+
+
 class TopicAcl(NamedTuple):
     """One access rule for topics (an ACL). Numbers of operations are Kafka's."""
 

@@ -26,6 +26,8 @@ ProblemCode = Literal[
     "mirror-not-in-sync", "pattern-unattended", "pattern-failed", "pattern-unreadable", "topic-without-mirror",
     # drills
     "drill-away", "drill-overdue",
+    # pairs of clusters
+    "parity-drift", "parity-overdue",
     # users, rights, quotas
     "platform-unfollowed", "platform-behind", "platform-unreadable", "usage-full",
     # notices
@@ -180,6 +182,12 @@ MEANINGS: Mapping[ProblemCode, CodeMeaning] = {
         _STATE,
     ),
     "drill-overdue": CodeMeaning("alarm", "A scheduled drill was not run in time.", "`drill schedule NAME`", _STATE),
+    "parity-drift": CodeMeaning(
+        "alarm", "Two clusters that stand in for each other differ.", "`parity of A with B`", _STATE
+    ),
+    "parity-overdue": CodeMeaning(
+        "alarm", "They were not compared for a quarter of an hour.", "`parity of A with B`", _STATE
+    ),
     "platform-unfollowed": CodeMeaning(
         "alarm", "Users, rights or quotas were changed in a platform that no gateway follows.", "`KIND`", "the change"
     ),

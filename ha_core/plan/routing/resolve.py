@@ -4,7 +4,7 @@ default."""
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from ha_core.model import Identity, Usage, View
+from ha_core.model import Identity, Usage, UserBindings, View
 
 Level = Literal["map", "group", "user#topic", "hint", "user+instance", "user", "topic", "default"]
 EXPLICIT_LEVELS: frozenset[Level] = frozenset({"user#topic", "hint", "user+instance", "user"})
@@ -29,9 +29,8 @@ def cluster_for_topic(
     """
     if (document := view.mapped(topic)) is not None:
         return Resolved(document.writer, "map", False)
-    bound, level = _bound(view, identity, topic)
-    default = view.default_cluster
-    bindings = view.bindings.get(identity.user)
+    bindings, default = view.bindings.get(identity.user), view.default_cluster
+    bound, level = _bound(bindings, identity, topic)
     if bindings is not None and bindings.local_names is not None:
         # The source's topic of a name that a remote topic gets, or will get, must not be read in its place.
         return Resolved(bound or default, level, False)
@@ -61,7 +60,7 @@ def lead_group(view: View, identity: Identity, group: str) -> tuple[str | None, 
     moved = None if bindings is None else bindings.groups.get(group)
     if moved:
         return moved, "group"
-    bound, level = _bound(view, Identity(identity.user, identity.instance), "")
+    bound, level = _bound(bindings, Identity(identity.user, identity.instance), "")
     return bound or view.default_cluster, level
 
 
@@ -92,11 +91,10 @@ def cluster_for_user(view: View, identity: Identity) -> str | None:
 
     The topic of an HA client id counts here: its transactions need the cluster that writes its partitions.
     """
-    return _bound(view, identity, "")[0] or view.default_cluster
+    return _bound(view.bindings.get(identity.user), identity, "")[0] or view.default_cluster
 
 
-def _bound(view: View, identity: Identity, topic: str) -> tuple[str | None, Level]:
-    bindings = view.bindings.get(identity.user)
+def _bound(bindings: UserBindings | None, identity: Identity, topic: str) -> tuple[str | None, Level]:
     if bindings is None:
         return None, "default"
     if topic in bindings.topics:

@@ -107,6 +107,22 @@ ALTER_CLIENT_QUOTAS 0-1
         entity_type  string
         entity_name  string null
 
+DESCRIBE_USER_SCRAM_CREDENTIALS 0-0
+  request
+    users  [] null
+      name string
+  response
+    throttle_time_ms   int32
+    error_code         int16
+    error_message      string null
+    results            []
+      user             string
+      error_code       int16
+      error_message    string null
+      credential_infos []
+        mechanism      int8
+        iterations     int32
+
 SASL_HANDSHAKE 0-1
   request
     mechanism string

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from gateway.config import Config
+from gateway.process import membership
 from gateway.process.membership import Membership
 from gateway.process.usage_reporter import UsageReporter
 from ha_core.model import GatewayRecord
@@ -80,3 +81,37 @@ async def test_gateways_of_a_zone_are_listed_while_one_of_them_answers_and_all_o
     assert [address.host for address in members.listed("")] == ["zone-1", "zone-2"]
     members.peers = (far,)
     assert [address.host for address in members.listed("zone-1")] == ["zone-1", "zone-2"]
+
+
+async def test_a_gateway_that_leaves_is_shown_to_no_client_and_still_counts_for_operations(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(membership, "LEAVE_S", 0.1)
+    store, other = MemoryStore(), ALONE.changed(id="gw-2")
+    store.client().register_gateway(other)
+    members = Membership(
+        CONFIG, store.client(), UsageReporter(lambda *_: 0), lambda: ALONE.changed(leaving=members.leaving)
+    )
+    await members.register()
+    members.peers = (ALONE, other)
+    assert await members.announce_leaving() is True
+    assert [peer.id for peer in members.peers] == ["gw-2"]
+    # The others read it in its record, and operations, which read all records, go on waiting for it
+    told = [("gw-1", True), ("gw-2", False)]
+    for _ in range(50):
+        if [(one.id, one.leaving) for one in store.client().gateways()] == told:
+            break
+        await asyncio.sleep(0.02)
+    assert [(one.id, one.leaving) for one in store.client().gateways()] == told
+
+
+async def test_gateways_that_leave_together_do_not_wait_for_one_another() -> None:
+    members = Membership(CONFIG, MemoryStore().client(), UsageReporter(lambda *_: 0), lambda: ALONE)
+    await members.register()
+    members.peers = (ALONE,)
+    assert await members.announce_leaving() is False
+    members.peers = (ALONE, ALONE.changed(id="gw-2"))
+    leaving = asyncio.create_task(members.announce_leaving())
+    await asyncio.sleep(0.1)
+    members.peers = ()  # as the next look at the records finds them
+    assert await asyncio.wait_for(leaving, 1.0) is False

@@ -31,6 +31,16 @@ def test_each_refused_produce_request_counts_for_its_user_and_none_after_the_fen
     assert costs(talk) == {"op-1": FenceCost(refused=2, users={ANONYMOUS: (2, 250.0)})}
 
 
+def test_a_refused_request_without_a_login_counts_for_the_user_that_its_client_id_names() -> None:
+    talk = Talk(state(FENCED))
+    talk.session.context.shared.counts.fences.follow({"op-1"}, talk.now)
+
+    sent = produce(("orders", 0, batch(producer_id=CLIENT_PID, epoch=0, sequence=5)))
+    talk.ask(PRODUCE, 9, sent, client_id="HA#ann#orders")
+
+    assert [*costs(talk)["op-1"].users] == ["ann"]
+
+
 def test_a_request_to_a_topic_without_a_fence_costs_nothing() -> None:
     talk = Talk(state(FENCED))
     talk.session.context.shared.counts.fences.follow({"op-1"}, talk.now)

@@ -1,0 +1,1 @@
+"""Comparisons of clusters that stand in for each other, and of their schema registries."""

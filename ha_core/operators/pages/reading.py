@@ -1,0 +1,163 @@
+"""Reads of the pages: each is one look at the installation, in an environment of its own."""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+from ha_core.hooks.airflow_names import AirflowException
+from ha_core.hooks.zookeeper import SwitchyardHook
+from ha_core.kafka.errors import SecurityProfileError
+from ha_core.model import HistoryEntry, Operation, Topic
+from ha_core.operations.access.connections import ConnectedClients, Explanations, connected, explained
+from ha_core.operations.audit.answers import Answers, answers
+from ha_core.operations.audit.exporting import moment
+from ha_core.operations.audit.searching import FoundOperations, OperationFilter, search
+from ha_core.operations.clusters.inventory import Overview, lag_of, overview
+from ha_core.operations.clusters.registered import known_operation
+from ha_core.operations.engine.environment import Environment
+from ha_core.operations.engine.errors import RefusedError
+from ha_core.operations.migration.listing import TopicMigration, migrations
+from ha_core.operations.overview.fleet import Fleet, FleetWatch
+from ha_core.plan.facts.lag import GroupLag
+from ha_core.plan.facts.problem import Problem
+from ha_core.present.mirrors import below_mirrors
+from ha_core.present.page import Table
+from ha_core.store.errors import StoreError
+
+T = TypeVar("T")
+MAX_CONNECTIONS = 1_000
+"""ConnectedClients that one gateway lists for a page."""
+HISTORY_ROWS = 100
+READERS = 4
+"""Requests that read for themselves at the same time; each blocks a thread of the API server."""
+READER_WAIT_S = 5.0
+KNOWN_ERRORS = (StoreError, SecurityProfileError, AirflowException, RefusedError, ValueError)
+"""Their texts are for people."""
+LEFT_BEHIND = frozenset({"not-reconciled", "tail-differs", "tails-unreadable"})
+_readers = threading.BoundedSemaphore(READERS)
+
+
+class ReadersBusyError(RuntimeError):
+    """`READERS` requests are being answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class FleetLook:
+    """:ivar below_mirrors: blocks below the tables of mirrors: patterns, syncs, records left behind."""
+
+    fleet: Fleet
+    below_mirrors: Sequence[str | Table]
+
+    @property
+    def sources_away(self) -> Sequence[Problem]:
+        """Clusters that do not answer, and have mirrors."""
+        mirrored = {f"cluster {mirror.source}" for mirror, _ in self.fleet.picture.mirrors.totals}
+        found = self.fleet.picture.assessment.problems
+        return [one for one in found if one.code == "cluster-away" and one.about in mirrored]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicLook:
+    """:ivar topic: its map; None: it was never moved.
+    :ivar clusters: those that have it, if it has no map.
+    """
+
+    topic: Topic | None
+    clusters: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class OperationAudit:
+    operation: Operation
+    answers: Answers
+    entries: Sequence[HistoryEntry]
+
+
+@contextmanager
+def _opened() -> Iterator[Environment]:
+    with SwitchyardHook().get_conn("airflow:page") as environment:
+        yield environment
+
+
+@contextmanager
+def _reader() -> Iterator[Environment]:
+    """:raises ReadersBusyError: too many read at the same time."""
+    if not _readers.acquire(timeout=READER_WAIT_S):
+        raise ReadersBusyError(f"{READERS} other requests are being answered. Ask again in a moment.")
+    try:
+        with _opened() as environment:
+            yield environment
+    finally:
+        _readers.release()
+
+
+def fleet_read() -> Callable[[], FleetLook]:
+    watch = FleetWatch()
+
+    def read() -> FleetLook:
+        with _opened() as environment:
+            fleet = watch.look(environment)
+            now = fleet.picture
+            left = [one for one in now.assessment.problems if one.code in LEFT_BEHIND]
+            below = below_mirrors(
+                now.mirrors, now.more["mirror_patterns"], left, now.more["mirror_syncs"], environment.age_s
+            )
+            return FleetLook(fleet, [*below])
+
+    return read
+
+
+def migrations_read() -> tuple[TopicMigration, ...]:
+    with _opened() as environment:
+        return migrations(environment)
+
+
+def topics_read() -> Overview:
+    with _opened() as environment:
+        return overview(environment)
+
+
+def clients_read() -> ConnectedClients:
+    with _opened() as environment:
+        return connected(environment, {}, MAX_CONNECTIONS)
+
+
+def some_clients(**fields: str) -> ConnectedClients:
+    """:param fields: `user`, `client_id`, `address`, `cluster`; empty: any."""
+    with _reader() as environment:
+        return connected(environment, {name: value for name, value in fields.items() if value}, MAX_CONNECTIONS)
+
+
+def explanations(user: str, client_id: str, name: str) -> Explanations:
+    with _reader() as environment:
+        return explained(environment, user, client_id, name)
+
+
+def topic_read(name: str) -> TopicLook:
+    with _reader() as environment:
+        view = environment.store.load()
+        found = view.topics.get(name)
+        return TopicLook(found, () if found is not None else sorted(environment.clusters_with(name, view)))
+
+
+def group_read(name: str) -> GroupLag:
+    with _reader() as environment:
+        return lag_of(environment, name)
+
+
+def history_read(user: str, topic: str, cluster: str, by: str, since: str, until: str, before: str) -> FoundOperations:
+    """:raises RefusedError: a time cannot be read."""
+    first = moment(since, "From") if since else None
+    last = moment(until, "Until") if until else None
+    with _reader() as environment:
+        wanted = OperationFilter(user, topic, cluster, by, first, last)
+        return search(environment.store, wanted, HISTORY_ROWS, before or None)
+
+
+def operation_read(operation_id: str) -> OperationAudit:
+    with _reader() as environment:
+        operation = known_operation(environment, operation_id, Operation)
+        entries = environment.store.history(operation_id)
+        return OperationAudit(operation, answers(operation, entries), entries)

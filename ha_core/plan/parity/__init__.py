@@ -1,0 +1,1 @@
+"""Clusters that stand in for each other: their differences."""
