@@ -93,7 +93,8 @@ def account(stack: Stack, cluster: str) -> dict[str, Any]:
 
 
 def grant(stack: Stack, cluster: str, *rights: AclBinding) -> None:
-    for done in AdminClient(account(stack, cluster)).create_acls(list(rights)).values():
+    admin = AdminClient(account(stack, cluster))  # without a name it ends before its answers
+    for done in admin.create_acls(list(rights)).values():
         done.result(30)
 
 
@@ -102,7 +103,8 @@ def take(stack: Stack, cluster: str, right: AclBinding) -> None:
         *(right.restype, right.name, right.resource_pattern_type, right.principal, right.host),
         *(right.operation, right.permission_type),
     )
-    for done in AdminClient(account(stack, cluster)).delete_acls([its]).values():
+    admin = AdminClient(account(stack, cluster))
+    for done in admin.delete_acls([its]).values():
         assert len(done.result(30)) == 1
 
 
@@ -138,7 +140,8 @@ def file(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The file of a flow that has run with all rights, so that its topics exist."""
     for cluster, rights in (("east", IN_EAST), ("west", IN_WEST)):
         grant(stack, cluster, *CLOSED, *rights.values())
-    AdminClient(account(stack, "east")).create_topics([NewTopic("orders", 1)])["orders"].result(30)
+    admin = AdminClient(account(stack, "east"))
+    admin.create_topics([NewTopic("orders", 1)])["orders"].result(30)
     time.sleep(2)
     produce(stack, *(b"%d" % number for number in range(100)))
     consumer = Consumer(account(stack, "east") | {"group.id": GROUP})
