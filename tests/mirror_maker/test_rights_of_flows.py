@@ -24,7 +24,7 @@ from tests.kit.flows import FlowProcess, flows, until, write_flows
 from tests.kit.running import bootstrap
 from tests.kit.stacks import own_stack
 
-pytestmark = [pytest.mark.stack, pytest.mark.long("ha_core/mirror_maker", "ha_core/flows"), pytest.mark.timeout(900)]
+pytestmark = [pytest.mark.stack, pytest.mark.soak, pytest.mark.timeout(900)]
 USER, GROUP = "orders-app", "billing"
 _MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _ANY, _PREFIX = ResourcePatternType.LITERAL, ResourcePatternType.PREFIXED
@@ -68,6 +68,7 @@ IN_WEST = {
     "AlterConfigs topics": right(_TOPIC, AclOperation.ALTER_CONFIGS),
     "Write transactional ids": right(ResourceType.TRANSACTIONAL_ID, AclOperation.WRITE, "switchyard-copy-"),
     "Read groups": right(_GROUPS, AclOperation.READ, GROUP),
+    "Describe MirrorMaker 2": right(_GROUPS, AclOperation.DESCRIBE, "east-mm2"),  # whether it still runs
     "Alter cluster": right(_CLUSTER, AclOperation.ALTER, "kafka-cluster"),
 }
 CLOSED = [right(kind, AclOperation.READ, name, "nobody") for kind, name in ((_TOPIC, "*"), (_GROUPS, "*"))] + [

@@ -14,7 +14,9 @@ def check(
     session: CommandRun,
     source: Annotated[str, Argument(metavar="SOURCE", help="The cluster that clients use.")],
     target: Annotated[str, Argument(metavar="TARGET", help="The cluster that has to take its place.")],
-    topics: Annotated[list[str] | None, option("Only these topics, by names or patterns.", "--topic")] = None,
+    topics: Annotated[
+        list[str] | None, option("Only these topics, by names or patterns; the result is not kept.", "--topic")
+    ] = None,
     ignored: Annotated[
         list[str] | None,
         option("Settings that may differ, by names or patterns; empty: none. Default: as last.", "--ignore"),
@@ -33,7 +35,7 @@ def check(
     registries = None if source_registry is None or target_registry is None else (source_registry, target_registry)
     allowed = None if ignored is None else tuple(filter(None, ignored))
     order = ParityOrder(source, target, tuple(topics or ()), allowed, registries)
-    result = compare(session.environment, order, dry_run)
+    result = compare(session.environment, order, dry_run or bool(topics))  # of some topics: not the pair's result
     return CommandResult(result, parity_page(result), ATTENTION if result.count else SUCCESS)
 
 

@@ -16,6 +16,8 @@ import http.client
 import ipaddress
 import socket
 import ssl
+import threading
+from contextlib import suppress
 from dataclasses import dataclass, field
 from urllib.parse import SplitResult, urlsplit
 
@@ -23,6 +25,9 @@ from ha_core.operations.engine.errors import MoveError, unchanged
 from ha_core.plan.audit.events import CONTENT_TYPE
 
 TIMEOUT_S = 10.0
+"""Longest wait for the connection, and for each part of an answer."""
+EXCHANGE_S = 30.0
+"""Longest time of a request with its answer: a receiver that sends a byte at a time would else hold a push for days."""
 MAX_ANSWER = 4_096
 """Bytes of an answer that are read; none of them is shown."""
 _PORTS = {"https": 443, "http": 80}
@@ -90,11 +95,18 @@ class Receiver:
             headers["Authorization"] = f"Bearer {self.token}"
         try:
             connection = self._open()
+            late = threading.Event()
+            ending = threading.Timer(EXCHANGE_S, _shut, (connection.sock, late))
+            ending.daemon = True
+            ending.start()
             try:
                 connection.request("POST", target, body, headers)
                 answer = connection.getresponse()
                 answer.read(MAX_ANSWER)
+                if late.is_set():
+                    raise TimeoutError(f"its answer did not end within {EXCHANGE_S:g} s")
             finally:
+                ending.cancel()
                 connection.close()
         except (OSError, http.client.HTTPException) as error:
             raise NotAcceptedError(f"{self.host} port {self.port} does not answer: {_why(error)}", True) from None
@@ -134,8 +146,17 @@ class Receiver:
         return addresses[0]
 
 
+def _shut(sock: socket.socket, late: threading.Event) -> None:
+    """Ends what another thread waits for on the socket."""
+    late.set()
+    with suppress(OSError):
+        sock.shutdown(socket.SHUT_RDWR)
+
+
 def _why(error: Exception) -> str:
-    """Without the URL."""
+    """Without the URL, and without bytes of the receiver, which may echo the token."""
+    if isinstance(error, http.client.HTTPException):
+        return "its answer is no answer of HTTP, or ended early"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"its certificate is not accepted ({error.verify_message})"
     if isinstance(error, OSError) and error.strerror:

@@ -32,7 +32,8 @@ MAX_CONNECTIONS = 1_000
 HISTORY_ROWS = 100
 READERS = 4
 """Requests that read for themselves at the same time; each blocks a thread of the API server."""
-READER_WAIT_S = 5.0
+READER_WAIT_S = 0.3
+"""Short: each waiting request holds a thread of the API server, which has some 40 for all of Airflow."""
 KNOWN_ERRORS = (StoreError, SecurityProfileError, AirflowException, RefusedError, ValueError)
 """Their texts are for people."""
 LEFT_BEHIND = frozenset({"not-reconciled", "tail-differs", "tails-unreadable"})
