@@ -26,9 +26,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
         started, kinds = _clients(stack, Path(folder))
         try:
             for client in started:
-                client.wait_for(
-                    50, "acknowledged" if client in started[: len(KINDS) * CLIENTS_EACH] else "delivered", 90.0
-                )
+                client.wait_for(50, "delivered" if "consumer" in client.name else "acknowledged", 90.0)
             quiet, upgraded = list[Move](), list[Move]()
             for number in range(rounds):
                 quiet.append(_window())
@@ -47,7 +45,7 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
 
 
 def _clients(stack: Stack, folder: Path) -> tuple[list[ClientProcess], dict[str, str]]:
-    """Producers first; and name → kind."""
+    """The clients; and name → kind."""
     kinds: dict[str, str] = {}
     started = []
     programs: dict[str, tuple[str, dict[str, Any]]] = {

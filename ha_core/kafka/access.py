@@ -11,7 +11,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, NotReadyError, refusal
 from ha_core.plan.facts.clusters import TopicAcl
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_ANY = 1
+ANY = 1
 _TOPIC_RESOURCE = 2
 _DENY, _ALLOW = 2, 3
 _WRITE = 4
@@ -22,14 +22,14 @@ _METADATA_VERSION = 12
 _LOOK_PAUSE_S = 0.05
 _PROBE = TopicAcl("literal", "switchyard-probe", "User:*", "*", 8, False)
 """The one rule that is written in order to ask: no request lists super users. It stays, since it concerns no topic."""
-_ALL_RULES: Mapping[str, Any] = {
+ALL_TOPIC_RULES: Mapping[str, Any] = {
     "resource_type_filter": _TOPIC_RESOURCE,
     "resource_name_filter": None,
-    "pattern_type_filter": _ANY,
+    "pattern_type_filter": ANY,
     "principal_filter": None,
     "host_filter": None,
-    "operation": _ANY,
-    "permission_type": _ANY,
+    "operation": ANY,
+    "permission_type": ANY,
 }
 
 
@@ -79,7 +79,7 @@ class Access(Brokers):
 
         def hidden(connection: BlockingConnection) -> bool:
             _require_added(asking, connection.call(ApiKey.CREATE_ACLS, {"creations": [_as_asked(_PROBE)]}))
-            while _PROBE not in (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, _ALL_RULES)) or ()):
+            while _PROBE not in (_parsed(asking, connection.call(ApiKey.DESCRIBE_ACLS, ALL_TOPIC_RULES)) or ()):
                 _pause(asking)
             wanted = {"topics": [{"name": _PROBE.name}], "allow_auto_topic_creation": False}
             (found,) = connection.call(ApiKey.METADATA, wanted, _METADATA_VERSION)["topics"]
@@ -120,7 +120,7 @@ def _may_write(topic: Mapping[str, Any]) -> bool:
 
 def _rules(asking: Asking, node: int | None) -> frozenset[TopicAcl] | None:
     """ACLs as this broker has them; None: any broker."""
-    return _parsed(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, _ALL_RULES))
+    return _parsed(asking, asking.call(node, ApiKey.DESCRIBE_ACLS, ALL_TOPIC_RULES))
 
 
 def _parsed(asking: Asking, answer: Mapping[str, Any]) -> frozenset[TopicAcl] | None:

@@ -2,22 +2,14 @@
 
 from typing import Any
 
+from ha_core.kafka.access import ALL_TOPIC_RULES, ANY
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import refusal
 from ha_core.plan.facts.clusters import BrokerAcl
 from ha_core.wire.codes import ApiKey, ErrorCode
 
-_ANY = 1
-_ALL_RULES = {
-    "resource_type_filter": _ANY,
-    "resource_name_filter": None,
-    "pattern_type_filter": _ANY,
-    "principal_filter": None,
-    "host_filter": None,
-    "operation": _ANY,
-    "permission_type": _ANY,
-}
+_ALL_RULES = {**ALL_TOPIC_RULES, "resource_type_filter": ANY}
 _MECHANISMS = {1: "SCRAM-SHA-256", 2: "SCRAM-SHA-512"}
 
 

@@ -5,14 +5,13 @@ from typing import Any
 from ha_core.kafka.brokers import Brokers
 from ha_core.kafka.connection import BlockingConnection
 from ha_core.kafka.errors import refusal
+from ha_core.plan.facts.clusters import BrokerQuotaEntity
 from ha_core.wire.codes import ApiKey
-
-Entity = tuple[tuple[str, str | None], ...]
 
 
 class ClientQuotas(Brokers):
-    def client_quotas(self, timeout_s: float | None = None) -> dict[Entity, dict[str, float]]:
-        """Entity, as (type, name; None: the default) in the order of types → key → value (KIP-546)."""
+    def client_quotas(self, timeout_s: float | None = None) -> dict[BrokerQuotaEntity, dict[str, float]]:
+        """Entity → key → value (KIP-546)."""
         asking = self.asking(timeout_s)
 
         def ask(connection: BlockingConnection) -> dict[str, Any]:

@@ -135,6 +135,7 @@ def test_the_page_of_mirrors_is_shown_only_to_users_who_are_logged_in(
     assert not any("orders" in body for *_, body in (*anonymous.values(), forged))
     # But who is logged in sees the mirror, by a token or by the cookie that the UI has
     token = airflow.token()
+    until(lambda: "retention won" in page(stack, "/switchyard/mirrors", Cookie=f"_token={token}")[2], "the first look")
     for login in ({"Authorization": f"Bearer {token}"}, {"Cookie": f"_token={token}"}):
         status, policy, body = page(stack, "/switchyard/mirrors", **login)
         assert (status, policy.split(";")[0]) == (200, "default-src 'none'")

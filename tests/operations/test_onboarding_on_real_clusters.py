@@ -140,7 +140,7 @@ def test_a_client_that_writes_and_commits_past_the_gateways_is_seen(
     assert found.writers[TOPIC] == 1
 
 
-def test_what_no_gateway_has_touched_may_go_back_and_an_unknown_cluster_is_refused(
+def test_a_fleet_that_no_gateway_has_touched_may_go_back_and_an_unknown_cluster_is_refused(
     environment: Environment, cluster: str
 ) -> None:
     assert leaving(environment, cluster).bonds == ()

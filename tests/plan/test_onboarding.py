@@ -1,8 +1,8 @@
 """ACLs, SCRAM users and quotas of brokers become entries of the platform, or are named with the reason."""
 
 from ha_core.model.access import AclOperation, PatternType, Permission, ResourceType
-from ha_core.plan.access.onboarding import BrokerAccess, Entity, LeftOut, brought
-from ha_core.plan.facts.clusters import BrokerAcl
+from ha_core.plan.access.onboarding import BrokerAccess, LeftOut, brought
+from ha_core.plan.facts.clusters import BrokerAcl, BrokerQuotaEntity
 
 
 def rule(principal: str, operation: int = AclOperation.READ, resource_type: int = ResourceType.TOPIC) -> BrokerAcl:
@@ -10,7 +10,9 @@ def rule(principal: str, operation: int = AclOperation.READ, resource_type: int 
 
 
 def test_a_user_of_a_rule_a_quota_or_scram_is_put_once_before_what_names_it() -> None:
-    quotas: dict[Entity, dict[str, float]] = {(("client-id", None), ("user", "ann")): {"producer_byte_rate": 1000.0}}
+    quotas: dict[BrokerQuotaEntity, dict[str, float]] = {
+        (("client-id", None), ("user", "ann")): {"producer_byte_rate": 1000.0}
+    }
 
     found = brought(BrokerAccess(frozenset({rule("User:ann")}), {"bob": ("SCRAM-SHA-512",)}, quotas))
 
@@ -29,9 +31,9 @@ def test_a_user_of_a_rule_a_quota_or_scram_is_put_once_before_what_names_it() ->
     assert (found.without_keys, found.left_out) == (("bob",), ())
 
 
-def test_what_gateways_do_not_have_is_named_with_the_reason() -> None:
+def test_a_rule_or_quota_that_gateways_lack_is_left_out_with_the_reason() -> None:
     rules = frozenset({rule("Role:x"), rule("User:a", AclOperation.CREATE_TOKENS), rule("User:b", resource_type=6)})
-    quotas: dict[Entity, dict[str, float]] = {
+    quotas: dict[BrokerQuotaEntity, dict[str, float]] = {
         (("ip", "10.0.0.1"),): {"connection_creation_rate": 5.0},
         (("user", "c"),): {"controller_mutation_rate": 2.0},
     }
@@ -50,7 +52,7 @@ def test_what_gateways_do_not_have_is_named_with_the_reason() -> None:
 
 
 def test_the_gateways_own_account_is_no_client() -> None:
-    quotas: dict[Entity, dict[str, float]] = {(("user", "own"),): {"consumer_byte_rate": 1.0}}
+    quotas: dict[BrokerQuotaEntity, dict[str, float]] = {(("user", "own"),): {"consumer_byte_rate": 1.0}}
 
     found = brought(BrokerAccess(frozenset({rule("User:own")}), {"own": ("SCRAM-SHA-256",)}, quotas), ["own"])
 

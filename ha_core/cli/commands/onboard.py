@@ -96,7 +96,7 @@ def _valid(put: Mapping[str, Sequence[Mapping[str, Any]]]) -> tuple[list[WantedE
     return wanted, left_out
 
 
-@command("onboard leave", "What keeps clients from going back to a cluster's brokers; exit code 6: something does.")
+@command("onboard leave", "Facts that bar clients from going back to the brokers; exit code 6 if there are any.")
 def leave(session: CommandRun, cluster: _Cluster) -> CommandResult:
     found = leaving(session.environment, cluster)
     return CommandResult(found, leaving_page(found), ATTENTION if found.bonds or found.not_read else SUCCESS)

@@ -20,6 +20,8 @@ from ha_core.present.web.layout import REFRESH_MS, WAIT_MS, Filter, document, fi
 from ha_core.present.web.start import start_contents
 
 T = TypeVar("T")
+ASKED_REFRESH_MS = 15_000
+"""For pages that read for each viewer."""
 MAX_FIELD = 300
 """Characters of a field; names in Kafka have 249 at most."""
 Query = Mapping[str, str]
@@ -106,34 +108,13 @@ class Site:
         )
 
     def _migrations_page(self, query: Query) -> WebAnswer:
-        words = query.get("q", "")
-        return _watched(
-            "Migrations",
-            "migrations",
-            self._migrations,
-            lambda found: contents.migrations_contents(found, words),
-            _filled(_ANY_WORDS, query),
-        )
+        return _rows("Migrations", "migrations", self._migrations, contents.migrations_contents, query)
 
     def _topics_page(self, query: Query) -> WebAnswer:
-        words = query.get("q", "")
-        return _watched(
-            "Topics",
-            "topics",
-            self._topics,
-            lambda found: contents.topics_contents(found, words),
-            _filled(_ANY_WORDS, query),
-        )
+        return _rows("Topics", "topics", self._topics, contents.topics_contents, query)
 
     def _groups_page(self, query: Query) -> WebAnswer:
-        words = query.get("q", "")
-        return _watched(
-            "Groups",
-            "groups",
-            self._topics,
-            lambda found: contents.groups_contents(found, words),
-            _filled(_ANY_WORDS, query),
-        )
+        return _rows("Groups", "groups", self._topics, contents.groups_contents, query)
 
     def _topic_page(self, query: Query) -> WebAnswer:
         name = _needed(query, "name")
@@ -142,7 +123,7 @@ class Site:
             () if seen.value is None else [g for g in seen.value.groups if any(p.topic == name for p in g.partitions)]
         )
         body = contents.topic_contents(name, look.topic, look.clusters, groups)
-        return WebAnswer(200, document(name, body, tab="topics"))
+        return WebAnswer(200, document(name, body, tab="topics", refresh_ms=ASKED_REFRESH_MS))
 
     def _clients_page(self, query: Query) -> WebAnswer:
         filled = _filled(_CLIENT_FIELDS, query)
@@ -150,13 +131,18 @@ class Site:
         if user and name:
             why = reading.explanations(user, client_id, name)
             body = blocks(explanations_page(why.answers, why.agree, why.unanswered))
-            return WebAnswer(200, document("Clients", body, tab="clients", fields=filled))
+            return WebAnswer(200, document("Clients", body, tab="clients", fields=filled, refresh_ms=ASKED_REFRESH_MS))
         asked = {field: query.get(field, "") for field in ("user", "client_id", "address", "cluster")}
         words = query.get("q", "")
         if any(asked.values()):
             some = reading.some_clients(**asked)
             page = connections_page(some.rows, some.totals, some.unanswered, True, some.shared)
-            return WebAnswer(200, document("Clients", blocks(narrowed(page, words)), tab="clients", fields=filled))
+            return WebAnswer(
+                200,
+                document(
+                    "Clients", blocks(narrowed(page, words)), tab="clients", fields=filled, refresh_ms=ASKED_REFRESH_MS
+                ),
+            )
         return _watched(
             "Clients",
             "clients",
@@ -200,24 +186,34 @@ def _watched(
     return WebAnswer(200, document(title, show(seen.value), tab=tab, fields=fields, age_s=seen.age_s, error=seen.error))
 
 
+def _rows(title: str, tab: str, watched: Watched[T], show: Callable[[T, str], Markup], query: Query) -> WebAnswer:
+    """A page whose tables are filtered by words."""
+    words = query.get("q", "")
+    return _watched(title, tab, watched, lambda found: show(found, words), _filled(_ANY_WORDS, query))
+
+
 def _history(query: Query) -> WebAnswer:
     asked = {name: query.get(name, "").strip() for name, _ in _HISTORY_FIELDS}
     found = reading.history_read(**asked, before=query.get("before", ""))
     given = {name: value for name, value in asked.items() if value}
     older = f"history?{urlencode({**given, 'before': found.older})}" if found.older else ""
     body = contents.history_contents(found.operations, older, len(found.operations))
-    return WebAnswer(200, document("History", body, tab="history", fields=_filled(_HISTORY_FIELDS, query)))
+    refresh_ms = 0 if given or query.get("before") else ASKED_REFRESH_MS  # a search may look at 10,000 operations
+    filled = _filled(_HISTORY_FIELDS, query)
+    return WebAnswer(200, document("History", body, tab="history", fields=filled, refresh_ms=refresh_ms))
 
 
 def _operation(query: Query) -> WebAnswer:
     look = reading.operation_read(_needed(query, "id"))
     body = contents.operation_contents(look.operation, look.answers, look.entries)
-    return WebAnswer(200, document(look.operation.id, body, tab="history"))
+    refresh_ms = ASKED_REFRESH_MS if look.answers.ended_at is None else 0
+    return WebAnswer(200, document(look.operation.id, body, tab="history", refresh_ms=refresh_ms))
 
 
 def _group(query: Query) -> WebAnswer:
     name = _needed(query, "name")
-    return WebAnswer(200, document(name, contents.group_contents(reading.group_read(name)), tab="groups"))
+    body = contents.group_contents(reading.group_read(name))
+    return WebAnswer(200, document(name, body, tab="groups", refresh_ms=ASKED_REFRESH_MS))
 
 
 def _start(query: Query) -> WebAnswer:

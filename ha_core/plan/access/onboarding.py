@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from ha_core.model.access import AclOperation, PatternType, Permission, ResourceType
-from ha_core.plan.facts.clusters import BrokerAcl
+from ha_core.plan.facts.clusters import BrokerAcl, BrokerQuotaEntity, quota_entity_words
 
 LIMITS = ("producer_byte_rate", "consumer_byte_rate", "request_percentage")
 DEFAULT = "<default>"
 _ENTITIES = {"user": "user", "client-id": "instance"}
 _NO_RULES_FOR = frozenset({AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS, AclOperation.TWO_PHASE_COMMIT})
-Entity = tuple[tuple[str, str | None], ...]
 
 
 class LeftOut(NamedTuple):
@@ -33,7 +32,7 @@ class BrokerAccess:
 
     rules: frozenset[BrokerAcl] | None
     scram: Mapping[str, Collection[str]]
-    quotas: Mapping[Entity, Mapping[str, float]]
+    quotas: Mapping[BrokerQuotaEntity, Mapping[str, float]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,10 +84,10 @@ def _rules(rules: Iterable[BrokerAcl], without: Collection[str], left_out: list[
 
 
 def _quotas(
-    quotas: Mapping[Entity, Mapping[str, float]], without: Collection[str], left_out: list[LeftOut]
+    quotas: Mapping[BrokerQuotaEntity, Mapping[str, float]], without: Collection[str], left_out: list[LeftOut]
 ) -> Iterator[dict[str, Any]]:
     for entity, values in sorted(quotas.items(), key=str):
-        words = ", ".join(f"{kind} {name or '(default)'}" for kind, name in entity)
+        words = quota_entity_words(entity)
         if ("user", None) not in entity and dict(entity).get("user") in {*without}:
             continue
         if strange := [kind for kind, _ in entity if kind not in _ENTITIES]:

@@ -304,6 +304,14 @@ class DescribedSetting(NamedTuple):
     sensitive: bool = False
 
 
+BrokerQuotaEntity = tuple[tuple[str, str | None], ...]
+"""An entity of the brokers' quotas: (type, name; None: the default of that type), in the order of types."""
+
+
+def quota_entity_words(entity: BrokerQuotaEntity) -> str:
+    return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
+
+
 class BrokerAcl(NamedTuple):
     """One access rule of a cluster (an ACL), for a resource of any type. The numbers are Kafka's."""
 

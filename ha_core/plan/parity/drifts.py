@@ -9,13 +9,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from ha_core.model.parity import Drift
-from ha_core.plan.facts.clusters import TopicAcl, TopicSetting
+from ha_core.plan.facts.clusters import BrokerQuotaEntity, TopicAcl, TopicSetting, quota_entity_words
 from ha_core.plan.mirror.syncing import covers
 
 NAMES_BROKERS = ("*.replication.throttled.replicas",)
 """Settings that differ by right: they name brokers by id."""
-QuotaEntity = tuple[tuple[str, str | None], ...]
-"""(type, name; None: the default of that type), in the order of types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +31,7 @@ class ClusterContents:
     topics: Mapping[str, int]
     settings: Mapping[str, Mapping[str, TopicSetting]] | None
     rights: frozenset[TopicAcl] | None
-    quotas: Mapping[QuotaEntity, Mapping[str, float]] | None
+    quotas: Mapping[BrokerQuotaEntity, Mapping[str, float]] | None
     schemas: Mapping[str, Mapping[int, str]] | None
 
 
@@ -48,10 +46,6 @@ def drifts(source: ClusterContents, target: ClusterContents, ignored: Collection
         yield from _quotas(source, target)
     if source.schemas is not None and target.schemas is not None:
         yield from _schemas(source, target)
-
-
-def entity_words(entity: QuotaEntity) -> str:
-    return ", ".join(f"{kind} {'(default)' if name is None else name}" for kind, name in entity)
 
 
 def _topics(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:
@@ -125,13 +119,13 @@ def _rights(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
 def _quotas(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:
     assert source.quotas is not None
     assert target.quotas is not None
-    for entity, values in sorted(source.quotas.items(), key=lambda item: entity_words(item[0])):
+    for entity, values in sorted(source.quotas.items(), key=lambda item: quota_entity_words(item[0])):
         there = target.quotas.get(entity, {})
         for key, value in sorted(values.items()):
             if there.get(key) != value:
                 yield Drift(
                     kind="quota",
-                    about=entity_words(entity),
+                    about=quota_entity_words(entity),
                     what=key,
                     source=f"{value:g}",
                     target=f"{there[key]:g}" if key in there else "",
@@ -139,7 +133,7 @@ def _quotas(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
                 )
 
 
-def _alter(entity: QuotaEntity, key: str, value: float) -> str:
+def _alter(entity: BrokerQuotaEntity, key: str, value: float) -> str:
     """Kafka's own tool: quotas of brokers belong to their clusters."""
     named = " ".join(
         f"--entity-type {kind}s --entity-default" if name is None else f"--entity-type {kind}s --entity-name {name}"
