@@ -293,7 +293,7 @@ def _rates(
         return replace(looked, words=f"{looked.words} (nothing is recorded about them)")
     return Rates(
         {**looked.by_partition, **recorded.by_partition},
-        f"{recorded.words}; for {len(left)} partitions without it, {looked.words}",
+        f"{recorded.words}; for {amount(len(left), 'partition')} without it, {looked.words}",
     )
 
 

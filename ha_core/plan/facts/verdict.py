@@ -23,8 +23,8 @@ Code = Literal[
     "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "also-mirrored", "goes-to-copy", "copy-unknown",
-    "copy-lags", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged",
-    "not-compared",
+    "copy-lags", "copy-empty", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy",
+    "copy-differs", "copy-damaged", "not-compared",
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster", "name-taken",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
@@ -68,7 +68,10 @@ class Verdict:
     @property
     def amount(self) -> str:
         """The number with its unit; empty: none."""
-        return "" if self.number is None else f"{self.number:,} {self.unit}"
+        if self.number is None:
+            return ""
+        unit = self.unit.removesuffix("s") if self.number == 1 and self.unit != "ms" else self.unit
+        return f"{self.number:,} {unit}"
 
     @property
     def words(self) -> str:
