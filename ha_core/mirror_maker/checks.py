@@ -6,7 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import remote_plan
 from ha_core.kafka.admin import Admin

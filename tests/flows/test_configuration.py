@@ -219,6 +219,15 @@ def test_flows_that_keep_names_must_not_form_a_cycle() -> None:
     assert error.startswith("the flows A -> B -> A form a cycle")
 
 
+def test_flows_with_different_policies_are_told() -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    (told,) = remarks(f"{ON}B->A.enabled = true\nB->A.{identity}")
+    assert told.startswith(
+        "flows have different replication policies: a topic t of a cluster A would be A.t after A->B, and t after B->A."
+    )
+    assert remarks(f"{ON}B->A.enabled = true\n") == []
+
+
 def test_kafkas_own_example_is_accepted() -> None:
     text = """
 clusters = us-west, us-east
