@@ -13,6 +13,7 @@ from ha_core.flows.filters import parts
 from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.flow_reader import LEGAL, FlowReader
 from ha_core.flows.keys import CLIENT_PREFIXES, RENAMED, FlowKey
+from ha_core.flows.own_filters import FilterClass
 from ha_core.flows.policies import ReplicationPolicy
 from ha_core.flows.properties import Property
 from ha_core.flows.remarks import Remark, remarks
@@ -68,6 +69,7 @@ def configuration(
     name: str,
     policies: Mapping[str, type[ReplicationPolicy]] | None = None,
     like_3_9: bool = False,
+    filters: Mapping[str, type[FilterClass]] | None = None,
 ) -> Configuration:
     """Read the flows of a file.
 
@@ -75,9 +77,10 @@ def configuration(
     :param name: the file's name, for errors.
     :param policies: `replication.policy.class` → an operator's own policy.
     :param like_3_9: use Kafka 3.9's defaults where they differ from 4.3's.
+    :param filters: `topic.filter.class`, … → an operator's own filter.
     :raises ConfigurationError: the file has errors.
     """
-    return _File(properties, name, policies or {}, like_3_9).read()
+    return _File(properties, name, policies or {}, like_3_9, filters or {}).read()
 
 
 class _File:
@@ -87,8 +90,10 @@ class _File:
         name: str,
         policies: Mapping[str, type[ReplicationPolicy]],
         like_3_9: bool,
+        filters: Mapping[str, type[FilterClass]],
     ) -> None:
         self._properties, self._name, self._policies, self.like_3_9 = properties, name, policies, like_3_9
+        self._filters = filters
         self._remarks: list[Remark] = []
         listed = properties.get("clusters")
         self._aliases = tuple(dict.fromkeys(parts(listed.value))) if listed else ()
@@ -150,6 +155,14 @@ class _File:
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
         return self._policies.get(name)
 
+    def filter_class(self, name: str) -> type[FilterClass] | None:
+        return self._filters.get(name)
+
+    def beginning_with(self, prefix: str, words: tuple[str, ...]) -> Mapping[str, str]:
+        """Keys with this prefix whose rest begins with one of the words, without the prefix, and their values."""
+        rests = {key.removeprefix(prefix): found for key, found in self._properties.items() if key.startswith(prefix)}
+        return {rest: found.value for rest, found in rests.items() if rest.startswith(words)}
+
     def error(self, line: int, text: str) -> None:
         self._error(line, text)
 
@@ -184,8 +197,8 @@ class _File:
                 self._remarks.append(
                     Remark(
                         0,
-                        f"flows have different replication policies: a topic t of a cluster A would be {names[0]} after "
-                        f"{flows[0].name}, and {name} after {flow.name}. Clients and chains of flows read from a name "
+                        "flows have different replication policies: a topic t of a cluster A would be "
+                        f"{names[0]} after {flows[0].name}, and {name} after {flow.name}. Clients and chains of flows read from a name "
                         "where a topic came from, so one policy in all files of an organisation serves them best",
                     )
                 )

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from ha_core.flows.errors import FlowError
+from ha_core.flows.own_filters import OwnFilter
 from ha_core.model.linear_pattern import LinearPattern, PatternError
 
 _SHOWN = 200
@@ -81,6 +82,8 @@ class NameFilter:
 
     include: Patterns
     exclude: Patterns
+    own: OwnFilter | None = None
+    """In place of both lists."""
     _judged: dict[str, bool] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Names that were judged: a worker asks for all topics of its source every few seconds."""
 
@@ -89,8 +92,13 @@ class NameFilter:
         if found is None:
             if len(self._judged) >= _MOST_JUDGED:
                 self._judged.clear()
-            found = self._judged[name] = self.include.matches(name) and not self.exclude.matches(name)
+            found = self._judged[name] = self._judge(name)
         return found
+
+    def _judge(self, name: str) -> bool:
+        if self.own is not None:
+            return self.own.accepts(name)
+        return self.include.matches(name) and not self.exclude.matches(name)
 
 
 def _why(error: PatternError, key: str) -> str:

@@ -7,7 +7,8 @@ from typing import Protocol, TypeVar
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import NameFilter, Patterns, parts
 from ha_core.flows.flow_config import FlowConfig
-from ha_core.flows.keys import BEGINS_AT_GROUP, FLOW_KEYS, FlowKey, KeyUse
+from ha_core.flows.keys import BEGINS_AT_GROUP, FLOW_KEYS, OWN_FILTERS, FlowKey, KeyUse
+from ha_core.flows.own_filters import FilterClass, OwnFilter
 from ha_core.flows.policies import BY_CLASS, ReplicationPolicy
 from ha_core.flows.properties import Property
 from ha_core.flows.remarks import short
@@ -43,6 +44,12 @@ class FileKeys(Protocol):
 
     def policy_class(self, name: str) -> type[ReplicationPolicy] | None:
         """An operator's own policy."""
+
+    def filter_class(self, name: str) -> type[FilterClass] | None:
+        """An operator's own filter."""
+
+    def beginning_with(self, prefix: str, words: tuple[str, ...]) -> Mapping[str, str]:
+        """Keys with this prefix whose rest begins with one of the words, without the prefix, and their values."""
 
     def error(self, line: int, text: str) -> None: ...
 
@@ -83,7 +90,7 @@ class FlowReader:
                 f"{self.source}->{self.target}: sync.group.offsets.enabled needs emit.checkpoints.enabled",
             )
         defaults_from, syncs_in = self._one_of("use.defaults.from"), self._one_of("offset-syncs.topic.location")
-        topics, groups = self._filter("topics"), self._filter("groups")
+        topics, groups = self._filter("topics", "topic.filter."), self._filter("groups", "group.filter.")
         if policy is None:
             return None
         return FlowConfig(
@@ -93,7 +100,9 @@ class FlowReader:
             topics=topics,
             groups=groups,
             settings=SettingsRule(
-                self._patterns("config.properties.exclude"), "source" if defaults_from == "source" else "target"
+                self._patterns("config.properties.exclude"),
+                "source" if defaults_from == "source" else "target",
+                self._own_filter("config.property.filter."),
             ),
             replication_factor=self._number("replication.factor", least=-1),
             refresh_topics_s=self._interval("refresh.topics"),
@@ -175,14 +184,36 @@ class FlowReader:
         )
         return None
 
-    def _filter(self, name: str) -> NameFilter:
+    def _own_filter(self, keys: str) -> OwnFilter | None:
+        """:param keys: prefix of the filter's keys."""
+        key = f"{keys}class"
+        found = self.get(key)
+        if found.value in {"", FLOW_KEYS[key].default} or not self.flag("enabled"):  # heartbeats only
+            return None
+        build = self._file.filter_class(found.value)
+        if build is None:
+            self._file.error(
+                found.line,
+                f"{key}={short(found.value)} is not known: Switchyard cannot run Java classes. Filters of your own are "
+                "entry points of the group `switchyard.flow_filters`; or remove the key, and list names and patterns",
+            )
+            return None
+        words = (keys, OWN_FILTERS[keys])
+        given = {**self._file.beginning_with("", words), **self._file.beginning_with(self._prefix, words)}
+        try:
+            return OwnFilter(found.value, build, tuple(sorted(given.items())))
+        except FlowError as error:
+            self._file.error(found.line, str(error))
+            return None
+
+    def _filter(self, name: str, own: str) -> NameFilter:
         lists = []
         for key in (name, f"{name}.exclude"):
             found = self.get(key)
             if not found.value and key == name and found.line:
                 self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank and matches nothing")
             lists.append(self._patterns(key))
-        return NameFilter(*lists)
+        return NameFilter(*lists, self._own_filter(own))
 
     def _patterns(self, name: str) -> Patterns:
         found = self.get(name)

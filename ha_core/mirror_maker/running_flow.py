@@ -8,8 +8,8 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 
-from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.records import Checkpoint, OffsetSync
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE

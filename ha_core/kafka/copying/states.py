@@ -16,7 +16,6 @@ from ha_core.mirror.notes import Note
 from ha_core.mirror.pace import RateMeter
 from ha_core.mirror.partition import Claimed, PartitionCopy
 from ha_core.mirror.progress import Progress, RunPage
-from ha_core.model import Run
 from ha_core.plan.facts.clusters import Partition
 
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 30.0
