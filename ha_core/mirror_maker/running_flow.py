@@ -279,7 +279,7 @@ class RunningFlow:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
             settings = self._clusters.librdkafka(self.flow.target)
-            earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
+            earlier = EarlierGenerations(self.flow.name, target, partial(read_copy_notes, settings))
             begun = earlier.begin(foreign)
             if self.parts.places is not None:
                 after = [copy for copy in foreign if copy not in begun]
