@@ -191,8 +191,8 @@ class RunningFlow:
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
-        syncs = self._syncs(copier, to_target)
         held = HeldPartitions(self._shares_now)
+        syncs = self._syncs(copier, to_target, held)
         groups = self._groups(copier, to_target, held)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
@@ -291,7 +291,7 @@ class RunningFlow:
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None
 
-    def _syncs(self, copier: Copier, to_target: InternalProducer) -> OffsetSyncs | None:
+    def _syncs(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> OffsetSyncs | None:
         flow = self.flow
         if not flow.emits_syncs:
             return None
@@ -301,7 +301,7 @@ class RunningFlow:
         where = flow.source if flow.syncs_in == "source" else flow.target
         written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
         self._opened.callback(written.close)
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, written)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, held, written)
 
     def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow
