@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, remote_names, remote_plan
-from ha_core.flows.remote_topics import changes, remote_acls
+from ha_core.flows.remote_topics import TIME_BOUNDS, changes, remote_acls
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.mirror_maker.name_owners import writes_alone
 from ha_core.model.portions import portions
-from ha_core.plan.facts.clusters import ListedTopic
+from ha_core.plan.facts.clusters import DescribedSetting, ListedTopic
 
 log = logging.getLogger(__name__)
 _PARTITIONS_AT_ONCE = 1_000
@@ -123,12 +123,18 @@ class RemoteTopics:
         return self.flow.replication_factor if self.flow.replication_factor > 0 else _REPLICATION
 
     def _settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Settings with which remote topics are created; none if settings are not synced."""
-        if self.flow.sync_settings_s is None:
-            return {}
-        described = self.source.described_settings(topics)
+        """Settings with which remote topics are created. If settings are not synced, they get no bounds for timestamps,
+        and the target's defaults otherwise."""
+        described: Mapping[str, Iterable[DescribedSetting]] = dict.fromkeys(topics, ())
+        if self.flow.sync_settings_s is not None:
+            described = self.source.described_settings(topics)
+        # Brokers' defaults of these bounds have another name; a broker that has none of them does not know the setting.
+        brokers = self.target.broker_settings([f"log.{name}" for name in TIME_BOUNDS])
+        known = {name.removeprefix("log.") for name in brokers}
         return {
-            topic: {name: value for name, value in self.flow.settings.carried(its).items() if value is not None}
+            topic: {
+                name: value for name, value in self.flow.settings.of_remote(its, known).items() if value is not None
+            }
             for topic, its in described.items()
         }
 
@@ -144,9 +150,8 @@ class RemoteTopics:
         for topic, its in described.items():
             if (remote := names[topic]) in there:
                 own = {name: found.value or "" for name, found in there[remote].items() if found.own}
-                known = {
-                    name: value for name, value in self.flow.settings.carried(its).items() if name in there[remote]
-                }
+                carried = self.flow.settings.of_remote(its, there[remote].keys())
+                known = {name: value for name, value in carried.items() if name in there[remote]}
                 if changed := changes(known, own):
                     wanted[remote] = changed
         refused = self.target.alter_settings(wanted, _not_fenced)

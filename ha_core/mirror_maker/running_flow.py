@@ -192,8 +192,8 @@ class RunningFlow:
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
-        syncs = self._syncs(copier, to_target)
         held = HeldPartitions(self._shares_now)
+        syncs = self._syncs(copier, to_target, held)
         groups = self._groups(copier, to_target, held)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
@@ -285,7 +285,7 @@ class RunningFlow:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
             settings = self._clusters.librdkafka(self.flow.target)
-            earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
+            earlier = EarlierGenerations(self.flow.name, target, partial(read_copy_notes, settings))
             begun = earlier.begin(foreign)
             if self.parts.places is not None:
                 after = [copy for copy in foreign if copy not in begun]
@@ -297,7 +297,7 @@ class RunningFlow:
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None
 
-    def _syncs(self, copier: Copier, to_target: InternalProducer) -> OffsetSyncs | None:
+    def _syncs(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> OffsetSyncs | None:
         flow = self.flow
         if not flow.emits_syncs:
             return None
@@ -307,7 +307,7 @@ class RunningFlow:
         where = flow.source if flow.syncs_in == "source" else flow.target
         written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
         self._opened.callback(written.close)
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, written)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, held, written)
 
     def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow
