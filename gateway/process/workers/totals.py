@@ -55,6 +55,7 @@ WORST: Mapping[str, Combine] = {
     "process_max_fds": min,
     "switchyard_build_info": max,
     "switchyard_state_looked_timestamp_seconds": max,
+    "switchyard_state_look_due_timestamp_seconds": max,
 }
 
 
