@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
+from ha_core.hooks.connections import read_connection
 from ha_core.platform import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
@@ -48,12 +49,12 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         return True, f"It has {', '.join(changed) or 'nothing yet'}."
 
     def _url(self) -> str:
-        from ha_core.hooks.airflow_names import AirflowException
+        from ha_core.hooks.airflow_names import AirflowNotFoundException
         from ha_core.platform.errors import InvalidError
 
         try:
-            found = self.get_connection(self.platform_conn_id)
-        except AirflowException:
+            found = read_connection(self.platform_conn_id)
+        except AirflowNotFoundException:
             if url := os.environ.get(DATABASE_VARIABLE):
                 return url
             # No default file on the worker: rights granted in it would not be enforced by any gateway.
