@@ -29,7 +29,7 @@ from stack.spark_java import spark_environment
 from stack.spark_part import ConnectPart, MasterPart, SparkSettings, WorkerPart
 from stack.specs import StackSpec
 from stack.tls import StackTls
-from stack.zookeeper_part import ZooKeeper
+from stack.zookeeper_part import Ensemble
 
 ZOOKEEPER_ROOT = "/switchyard"
 USERS = ("admin", "orders-app", "billing-app", "payments-app")
@@ -43,7 +43,7 @@ class Blueprint:
     layout: Layout
     spec: StackSpec
     ports: PortBlock
-    zookeeper: ZooKeeper
+    zookeeper: Ensemble
     clusters: tuple[KafkaCluster, ...]
     users: Mapping[str, str]
     service_password: str | None
@@ -181,7 +181,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         layout=layout,
         spec=spec,
         ports=ports,
-        zookeeper=ZooKeeper.of(spec.zookeepers, layout.home, ports.next_port, java, tls, zookeeper_security),
+        zookeeper=Ensemble.of(spec.zookeepers, layout.home, ports.next_port, java, tls, zookeeper_security),
         clusters=clusters,
         users=users,
         service_password=service_password,

@@ -130,7 +130,7 @@ class ZooKeeperPart:
 
 
 @dataclass(frozen=True)
-class ZooKeeper:
+class Ensemble:
     """All members: `zookeeper` alone, or `zookeeper/1` and so on."""
 
     members: Sequence[ZooKeeperPart]
@@ -152,7 +152,7 @@ class ZooKeeper:
         java: Java,
         tls: StackTls | None,
         security: StoreSecurity,
-    ) -> ZooKeeper:
+    ) -> Ensemble:
         """:param home: name of a part → its folder."""
         if count == 1:
             return cls([ZooKeeperPart(home("zookeeper"), next_port(), java, tls, security)])

@@ -106,7 +106,8 @@ def measure_always(environment: Environment, told: Callable[[dict[str, Any] | No
                 log.warning("the state could not be measured, and its metrics are absent: %s", error)
             failing = True
         took_s = environment.monotonic() - begun
-        pause_s = max(EVERY_S - took_s, LEAST_PAUSE * took_s)
+        # A look that failed has waited for an answer, and read nothing: alarms must not be blind for ten times as long.
+        pause_s = EVERY_S if found is None else max(EVERY_S - took_s, LEAST_PAUSE * took_s)
         if not told(found, pause_s + took_s):
             return
         environment.sleep(pause_s)
