@@ -61,13 +61,13 @@ def _metrics_page() -> Any:
     from fastapi import Request
     from fastapi.responses import Response
 
-    from ha_core.operators.pages.health import CONTENT_TYPE, HealthBusyError, airflow_health
+    from ha_core.operators.pages.health import HealthBusyError, airflow_health
 
     health = airflow_health()
 
     def metrics(_: Request) -> Response:
         try:
-            return Response(health.render(), headers=HEADERS, media_type=CONTENT_TYPE)
+            return Response(health.render(), headers=HEADERS, media_type=health.media_type)
         except HealthBusyError as error:
             return Response(f"{error}\n", 503, HEADERS, media_type="text/plain")
 

@@ -21,7 +21,9 @@ Dir = Annotated[Path | None, typer.Option("--dir", help="The stack's folder; wit
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PartName = Annotated[
     str,
-    typer.Argument(help="zookeeper, zookeeper/2, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, mirror/executor …"),
+    typer.Argument(
+        help="zookeeper, zookeeper/2, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, mirror/executor …"
+    ),
 ]
 
 

@@ -45,7 +45,7 @@ def members_away(hosts: str, security: StoreSecurity, wait_s: float = WAIT_S) ->
     if len(addresses) < 2:
         return ()
     with ThreadPoolExecutor(len(addresses), "zookeeper-members") as pool:
-        found = pool.map(lambda address: _fault(*address, security, wait_s), addresses)
+        found = pool.map(lambda address: _fault(address[0], address[1], security, wait_s), addresses)
         return tuple(MemberAway(_named(*address), why) for address, why in zip(addresses, found, strict=True) if why)
 
 

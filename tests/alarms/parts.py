@@ -1,8 +1,8 @@
 """Plants a fault in each part of a whole installation and measures when its alarm fires and ends:
 `python -m tests.alarms.parts [FAULT…]`. Prometheus scrapes and evaluates as `deploy/prometheus/prometheus.yaml` says.
 
-It prints the rows of the table in `docs/guides/alarms.md`, and records the metrics for `tests/alarms/test_rules.py`. All
-faults take half an hour, and so does `quiet`, ten minutes of planned work on which no alarm may fire, a third of it.
+It prints the rows of the table in `docs/guides/alarms.md`, and records the metrics for `tests/alarms/test_rules.py`.
+All faults take three quarters of an hour, ten minutes of planned work included, on which no alarm may fire (`quiet`).
 """
 
 import sys
@@ -137,7 +137,7 @@ def _seconds(value: float | None) -> str:
 
 
 def quiet(ground: Ground) -> bool:
-    """Planned work: a switch there and back, a new mirror, a rolling restart of the gateways. Whether no alarm fires."""
+    """Whether no alarm fires on a switch there and back, a new mirror, and a rolling restart of the gateways."""
     ground.settle()
     stack, watch, until_s = ground.stack, Watch(ground.prometheus), time.monotonic() + 60 * QUIET_MINUTES
     create_topic(bootstrap(stack, "east"), "later")
@@ -161,7 +161,7 @@ def quiet(ground: Ground) -> bool:
 
 @contextmanager
 def laid(folder: Path) -> Iterator[Ground]:
-    """An installation with two gateways, three members of ZooKeeper, a cluster of three brokers, mirrors and Airflow."""
+    """Two gateways, three members of ZooKeeper, a cluster of three brokers and one of one, mirrors, Airflow."""
     with ExitStack() as opened:
         clusters = {"east": "4.3.1x3", "west": "3.9.2"}
         options = {"gateways": 2, "zookeepers": 3, "mirror": True, "airflow": True, "record_facts_s": 10}

@@ -25,7 +25,9 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     return made
 
 
-@pytest.mark.parametrize("tail", ["$(touch here)", "`id`", "; id", " | sh", "' id '", '" id "', "\nid\n", "&&id", "-->x"])
+@pytest.mark.parametrize(
+    "tail", ["$(touch here)", "`id`", "; id", " | sh", "' id '", '" id "', "\nid\n", "&&id", "-->x"]
+)
 def test_a_pasted_command_has_the_name_of_a_clients_group_as_one_word(store: MemoryStore, tail: str) -> None:
     # Given direct groups of a prefix, and a client that joins one with a hostile name through a gateway
     document("direct-groups", "add", "bills-*", "--reason", "they read past the gateways")

@@ -125,7 +125,9 @@ def export(
         return CommandResult({})
     found, rows = [], []
     for one in events:
-        rows.append((one.get("sequence", "").lstrip("0"), one["id"], one["type"].rpartition(".")[2], one.get("time", "")))
+        rows.append(
+            (one.get("sequence", "").lstrip("0"), one["id"], one["type"].rpartition(".")[2], one.get("time", ""))
+        )
         if session.out.as_json:  # a table shows four words of each, and an operation may have a million partitions
             found.append(one)
     return CommandResult(

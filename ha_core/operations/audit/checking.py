@@ -128,9 +128,7 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     late = unsealed.since(first_at)
     faults.add(map(_without_seal, late))
     faults.add(check.end(None))
-    return SealReport(
-        check.checked, check.anchor, check.newest, tuple(faults.found), unsealed.count - len(late), None
-    )
+    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), unsealed.count - len(late), None)
 
 
 class _Faults:

@@ -1,4 +1,4 @@
-"""Metrics of Airflow's own parts for Prometheus: `switchyard_airflow_…`. No move can be started in Airflow without them.
+"""Metrics of Airflow's own parts for Prometheus: `switchyard_airflow_…`. Without them Airflow starts no move.
 
 They tell what Airflow's `/api/v2/monitor/health` tells every caller. The API server itself is `up` in Prometheus.
 """
@@ -11,8 +11,7 @@ from typing import Any
 
 from prometheus_client.core import Metric
 
-from ha_core.metrics.http import CONTENT_TYPE as CONTENT_TYPE
-from ha_core.metrics.http import Families, render
+from ha_core.metrics.http import CONTENT_TYPE, Families, render
 
 KEPT_S = 2.0
 """One look at Airflow's database serves all scrapes of so long: any host may scrape."""
@@ -36,6 +35,8 @@ class HealthMetrics:
         self._guard = threading.Lock()
         self._rendered = b""
         self._at_s = float("-inf")
+
+    media_type = CONTENT_TYPE
 
     def render(self) -> bytes:
         """:raises HealthBusyError: another scrape waits for the database."""

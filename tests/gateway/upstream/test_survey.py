@@ -73,7 +73,7 @@ def test_a_broker_with_replicas_that_left_the_metadata_is_away_until_it_is_back_
     ]
     after = learn(BEFORE, answer({"name": "a", "partitions": partitions}, led("b", 1)), complete=True)
 
-    assert (after.brokers_away, after.leaderless) == ({2}, 1)
+    assert (after.brokers_away, after.leaderless) == (frozenset({2}), 1)
     # An answer about some topics for a client does not know of the others
     assert learn(after, answer(led("b", 1)), complete=False).brokers_away == {2}
     # Nor does one about all topics say so any more when the replicas have moved
