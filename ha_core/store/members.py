@@ -73,7 +73,7 @@ def _secured(plain: socket.socket, host: str, security: StoreSecurity) -> socket
 
 
 def _received(sock: socket.socket, left_s: Callable[[], float]) -> Iterable[bytes]:
-    """What comes until the member hangs up, no more than an answer has."""
+    """The answer until the member hangs up, cut off at the length of a real one."""
     size = 0
     while size < _MAX_BYTES:
         if (rest_s := left_s()) <= 0:

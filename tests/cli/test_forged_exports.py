@@ -1,4 +1,4 @@
-"""`switchyard history verify FILE` on files that somebody else has written: what no seal covers is named, too."""
+"""`switchyard history verify FILE` on forged files names fields that no seal covers, too."""
 
 import json
 from collections.abc import Callable

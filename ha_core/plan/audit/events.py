@@ -70,7 +70,7 @@ def read_line(line: str) -> ReadEvent:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Of two values of one key this version would take the last one, and other programs the first."""
+    """A key must not stand twice: this version would take its last value, and other programs the first."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)

@@ -77,7 +77,7 @@ def _card(problem: Problem, mark: Mark) -> Markup:
         rows += Markup("<li>… and {} more</li>").format(more) if more else ""
         parts.append(
             Markup('<details id="{}"><summary>{} with it</summary><ul>{}</ul></details>').format(
-                problem.key, amount(len(problem.follows), "problem", "ends", "end"), rows
+                shown(problem.key), amount(len(problem.follows), "problem", "ends", "end"), rows
             )
         )
     return Markup('<section class="problem {}">{}</section>').format(mark, Markup("").join(parts))
