@@ -223,7 +223,11 @@ def main(names: list[str]) -> int:
                     traceback.print_exc()
                     failed.append(fault.name)
                     revive(ground.stack, "zookeeper", "cluster", "gateway", "mirror", "airflow", "platform")
-            if with_quiet and not quiet(ground):
+            try:
+                if with_quiet and not quiet(ground):
+                    failed.append("quiet")
+            except Exception:
+                traceback.print_exc()
                 failed.append("quiet")
     print(f"failed: {', '.join(failed) or 'none'}", flush=True)
     return 1 if failed else 0
