@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from ha_core.hooks.connections import read_connection
-
 if TYPE_CHECKING:
     from ha_core.wire.sasl import SecurityProfile
 
@@ -37,14 +35,14 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
 
         :raises SecurityProfileError: names connection, key and remedy.
         """
-        return _profile(read_connection(self.kafka_conn_id))
+        return _profile(self.get_connection(self.kafka_conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
         from ha_core.kafka.admin import Admin
         from ha_core.kafka.errors import KafkaAdminError, SecurityProfileError
         from ha_core.model import Cluster
 
-        connection = read_connection(self.kafka_conn_id)
+        connection = self.get_connection(self.kafka_conn_id)
         parts = filter(None, (connection.host or "").split(","))
         bootstrap = ",".join(part if ":" in part else f"{part}:{connection.port or 9092}" for part in parts)
         try:

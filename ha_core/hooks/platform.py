@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseHook
 
-from ha_core.hooks.connections import read_connection
 from ha_core.platform import DATABASE_VARIABLE
 
 if TYPE_CHECKING:
@@ -49,12 +48,12 @@ class PlatformHook(BaseHook):  # type: ignore[misc]  # airflow is not typed here
         return True, f"It has {', '.join(changed) or 'nothing yet'}."
 
     def _url(self) -> str:
-        from ha_core.hooks.airflow_names import AirflowNotFoundException
+        from ha_core.hooks.airflow_names import AirflowException
         from ha_core.platform.errors import InvalidError
 
         try:
-            found = read_connection(self.platform_conn_id)
-        except AirflowNotFoundException:
+            found = self.get_connection(self.platform_conn_id)
+        except AirflowException:
             if url := os.environ.get(DATABASE_VARIABLE):
                 return url
             # No default file on the worker: rights granted in it would not be enforced by any gateway.

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from airflow.sdk import BaseHook
 
-from ha_core.hooks.connections import read_connection
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 from ha_core.model.gateway import by_gateway
 
@@ -53,7 +52,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
         """Settings of the connection."""
         from ha_core.operations.engine.environment import DEFAULT_ROOT, DEFAULT_SESSION_TIMEOUT_S, EnvironmentSettings
 
-        found = read_connection(self.zookeeper_conn_id)
+        found = self.get_connection(self.zookeeper_conn_id)
         extra = found.extra_dejson
         security_file = extra.get("security_file")
         return EnvironmentSettings(
