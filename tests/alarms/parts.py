@@ -168,7 +168,8 @@ def laid(folder: Path) -> Iterator[Ground]:
         for topic in ("plain", "mirrored"):
             create_topic(bootstrap(stack, "east"), topic)
             bind(stack, topic, "east")
-        switchyard(stack, "mirror", "link", "mirrored", "--from", "east", "--to", "west", "--reason", "drill", "--yes")
+        way = ("--from", "east", "--to", "west", "--reason", "drill", "--yes")
+        switchyard(stack, "mirror", "link", "plain", "mirrored", *way)  # a topic without a copy is a difference
         for topic in ("plain", "mirrored"):
             run = Run(stack, folder / topic, user=topic)
             opened.callback(run.end)

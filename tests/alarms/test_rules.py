@@ -71,6 +71,7 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
         _of_gateway("switchyard_gateway_cluster_reachable", 0, "0x240", cluster="east"),
         _of_gateway("switchyard_gateway_cluster_reachable", 1, "1x240", cluster="east"),
     ],
+    "SwitchyardMirrorNotInSync": [_of_gateway("switchyard_problems", 0, "1x240", code="mirror-not-in-sync")],
     "SwitchyardPartitionsWithoutLeader": [
         _of_gateway("switchyard_gateway_cluster_leaderless_partitions", 0, "2x240", cluster="east"),
     ],
