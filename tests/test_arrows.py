@@ -179,7 +179,7 @@ RULES = (
     Rule(
         "ha_core/platform",
         (
-            *("ha_core.model", "ha_core.datacache.core"),
+            *("ha_core.model", "ha_core.datacache.core", "ha_core.metrics"),
             *("ha_core.wire.errors", "ha_core.wire.sasl_scram", "ha_core.wire.sasl_steps.ScramKey"),
         ),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", "yaml", COMPUTED),
@@ -210,9 +210,9 @@ RULES = (
         "ha_core/operators",
         (
             *(*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security"),
-            *(_ACCOUNT, "ha_core.flows.configuration.Configuration"),
+            *(_ACCOUNT, "ha_core.flows.configuration.Configuration", "ha_core.metrics"),
         ),
-        ("airflow", "fastapi", "markupsafe", "openlineage", "yaml"),
+        ("airflow", "fastapi", "markupsafe", "openlineage", "prometheus_client", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
     Rule("plugins", ("ha_core.operators.pages", "ha_core.operators.platform"), ("airflow", "fastapi")),

@@ -39,6 +39,7 @@ def problems(
 ) -> tuple[Problem, ...]:
     """All current problems."""
     return (
+        *_zookeeper(environment),
         *_clusters(environment, view, clusters),
         *gateway_problems(environment, view, gateways),
         *operation_problems(environment, running),
@@ -56,6 +57,18 @@ def problems(
         *platform_problems(environment),
         *_usage(environment),
     )
+
+
+def _zookeeper(environment: Environment) -> Iterator[Problem]:
+    for member in environment.store.tree.members_away():
+        host, _, port = member.address.rpartition(":")
+        yield Problem(
+            "zookeeper-member-away",
+            f"zookeeper {member.address}",
+            f"It {member.why}. The other members serve; clients stop when a majority of all members is lost.",
+            "Start it again, or repair the way to it; its log has the reason.",
+            f"echo srvr | nc -w 2 {host.strip('[]')} {port}",
+        )
 
 
 def _usage(environment: Environment) -> Iterator[Problem]:
