@@ -30,7 +30,8 @@ def answers_page(operation: Operation, found: Answers) -> Page:
         yield from _judgement(one)
     if found.compared is not None:
         some = found.compared
-        yield f"  copies: {some.of_ranges} of {some.ranges} ranges compared ({some.records:,} records), equal"
+        records = amount(some.records, "record")
+        yield f"  copies: {some.ranges:,} of {some.of_ranges:,} ranges compared ({records}), equal"
     yield f"7 what moved: {_moved(found)}"
     if found.cuts:
         rows = [(cut.topic, cut.partition, cut.cut, cut.hole or "", cut.origin, cut.target) for cut in found.cuts]

@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 
 from ha_core.model.parity import Drift
 from ha_core.plan.facts.clusters import BrokerQuotaEntity, TopicAcl, TopicSetting, quota_entity_words
+from ha_core.plan.facts.verdict import amount
 from ha_core.plan.mirror.syncing import covers
 
 NAMES_BROKERS = ("*.replication.throttled.replicas",)
@@ -56,7 +57,7 @@ def _topics(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
             yield Drift(
                 kind="topic",
                 about=topic,
-                source=f"{partitions} partitions",
+                source=amount(partitions, "partition"),
                 command=f"switchyard mirror link {topic} {link}",
             )
         elif there < partitions:
