@@ -62,7 +62,8 @@ def twice(source: str) -> list[str]:
 
 
 _COUNTED = re.compile(
-    r"^ (days|groups|members|mirrors|offsets|operations|partitions|problems|records|revisions|rows|topics|users)\b(?!/)"
+    r"^ (days|groups|members|mirrors|offsets|operations|partitions|problems|records|revisions|rows|topics|users)"
+    r"\b(?![/-])"
 )
 
 

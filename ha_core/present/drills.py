@@ -60,10 +60,7 @@ def drills_page(drills: Sequence[Drill], schedules: Sequence[DrillSchedule], lat
         ]
         yield Table(("drill", "kind", "scope", "way", "worst RTO ms", "result"), rows, max_rows=MAX_ROWS)
     if schedules:
-        due = [
-            (one.name, one.kind, " ".join(one.scope), often(one), one.due_at(drills).date())
-            for one in schedules
-        ]
+        due = [(one.name, one.kind, " ".join(one.scope), often(one), one.due_at(drills).date()) for one in schedules]
         yield Table(("schedule", "kind", "scope", "how often", "due"), due, max_rows=MAX_ROWS)
     for name, days in sorted(late_days.items()):
         yield Marked(f"schedule {name}: its drill is overdue by {duration(days * DAY_S)}", "bad")

@@ -215,6 +215,20 @@ def test_an_operation_has_a_field_for_each_of_the_people_and_the_run_behind_it(m
     assert found.run_url == f"https://airflow.example/dags/switch/runs/{run}"
 
 
+def test_the_user_who_rejected_a_run_is_not_its_approver() -> None:
+    """A page said "REJECTED by bob", and below it "Approved by bob"."""
+    rejected = {
+        "chosen_options": ["Reject"],
+        "responded_by_user": {"id": "2", "name": "bob"},
+        "responded_at": "2026-12-01T09:00:42.477Z",
+    }
+
+    found = provenance_of(context(ALICE, rejected))
+
+    assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", None, None)
+    assert run_by(context(ALICE, rejected)) == "alice (airflow:switch/r)"
+
+
 def test_a_run_without_user_approval_and_bundle_leaves_them_unknown() -> None:
     run = {**ALICE, "triggering_user_name": None}
 
