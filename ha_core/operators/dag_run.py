@@ -140,6 +140,7 @@ def provenance_of(context: Any) -> Provenance:
     bundle = getattr(context["ti"], "bundle_instance", None)
     return Provenance(
         asked_by=triggered_by(context) or (SCHEDULE if scheduled else None),
+        asked_at=_utc(asked) if (asked := getattr(run, "run_after", None)) is not None else None,
         approved_by=approver or None,
         approved_at=_utc(at) if approver and at is not None else None,
         run_url=f"{base}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}" if base else None,
