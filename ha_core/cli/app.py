@@ -92,7 +92,7 @@ def module_of(words: Sequence[str]) -> str:
 
     The words of commands are read in the sources: importing them is what takes long.
     """
-    called = {" ".join(words[:2]), *(word for word in words[:1] if word not in GROUPS)}
+    called = {" ".join(words[:2]), *words[:1]} - GROUPS.keys()
     for source in sorted(Path(commands.__path__[0]).glob("*.py")):
         if called.intersection(_COMMAND.findall(source.read_text("utf-8"))):
             return source.stem

@@ -91,10 +91,10 @@ def _operations(fleet: Fleet) -> Section:
 
 def _approvals(fleet: Fleet) -> Section:
     rows: list[Row] = [
-        ("warning", [one.run, _age(fleet.ages, one.since), one.by or "the schedule", one.link or one.reason])
+        ("warning", [one.run, _age(fleet.ages, one.since), one.by or "the schedule", one.reason, one.link])
         for one in fleet.picture.approvals
     ]
-    return Section("approvals waiting", ["run", "for", "asked by", "page or reason"], rows)
+    return Section("approvals waiting", ["run", "for", "asked by", "reason", "page"], rows)
 
 
 def _mirrors(fleet: Fleet) -> Section:
