@@ -12,7 +12,6 @@ from airflow.sdk import BaseHook
 
 from ha_core.hooks.kafka import CONNECTION_PREFIX, ServiceAccountHook
 from ha_core.model.gateway import by_gateway
-from ha_core.plan.facts.verdict import amount
 
 if TYPE_CHECKING:
     from ha_core.model import Provenance
@@ -77,8 +76,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             return False, str(error)
         return (
             True,
-            f"Revision {view.revision}: {amount(len(view.clusters), 'cluster')}, "
-            f"{amount(len(gateways), 'live gateway')}.",
+            f"Revision {view.revision}; clusters: {len(view.clusters)}, live gateways: {len(gateways)}.",
         )
 
 

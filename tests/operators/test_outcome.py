@@ -1,6 +1,6 @@
 """The first line of a run's result."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -212,15 +212,31 @@ def test_an_operation_has_a_field_for_each_of_the_people_and_the_run_behind_it(m
         "responded_by_user": {"id": "2", "name": "bob"},
         "responded_at": datetime(2026, 11, 21, 11, 30, tzinfo=timezone(timedelta(hours=1))),
     }
-    asked = context({**ALICE, "run_id": "manual__2026-11-21T10:00:00+00:00"}, approved)
+    triggered = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+    asked = context({**ALICE, "run_id": "manual__2026-11-21T10:00:00+00:00", "run_after": triggered}, approved)
     asked["ti"].bundle_instance = SimpleNamespace(version="4f2a")
     # When
     found = provenance_of(asked)
     # Then
     assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", "bob", "2026-11-21T10:30:00.000Z")
+    assert found.asked_at == "2026-11-21T10:00:00.000Z"
     assert found.bundle_version == "4f2a"
     run = "manual__2026-11-21T10%3A00%3A00%2B00%3A00"
     assert found.run_url == f"https://airflow.example/dags/switch/runs/{run}"
+
+
+def test_the_user_who_rejected_a_run_is_not_its_approver() -> None:
+    """A page said "REJECTED by bob", and below it "Approved by bob"."""
+    rejected = {
+        "chosen_options": ["Reject"],
+        "responded_by_user": {"id": "2", "name": "bob"},
+        "responded_at": "2026-12-01T09:00:42.477Z",
+    }
+
+    found = provenance_of(context(ALICE, rejected))
+
+    assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", None, None)
+    assert run_by(context(ALICE, rejected)) == "alice (airflow:switch/r)"
 
 
 def test_a_run_without_user_approval_and_bundle_leaves_them_unknown() -> None:

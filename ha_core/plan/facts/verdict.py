@@ -1,6 +1,6 @@
 """One finding of a pre-flight."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -46,6 +46,8 @@ Unit = Literal[
     "", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses", "topics", "settings"
 ]
 """Unit of a verdict's number; empty: it has none."""
+_ONE: Mapping[Unit, str] = {unit: unit.removesuffix("s") for unit in get_args(Unit) if unit != "ms"}
+"""Unit → its singular."""
 _MAX_NAMED = 5
 
 
@@ -70,8 +72,7 @@ class Verdict:
         """The number with its unit; empty: none."""
         if self.number is None:
             return ""
-        unit = self.unit.removesuffix("s") if self.number == 1 and self.unit != "ms" else self.unit
-        return f"{self.number:,} {unit}"
+        return f"1 {_ONE.get(self.unit, self.unit)}" if self.number == 1 else f"{self.number:,} {self.unit}"
 
     @property
     def words(self) -> str:

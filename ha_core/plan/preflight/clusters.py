@@ -185,8 +185,8 @@ def last_seen(case: PreflightCase) -> Verdicts:
         yield info(
             "group-last-seen",
             about,
-            f"The offsets of {amount(len(groups), 'group')} are those of {duration(max(groups))} ago: records that "
-            "they have read since come again.",
+            f"The offsets of {amount(len(groups), 'group')} are those of {duration(max(groups))} ago: records "
+            "that were read since come again.",
         )
 
 

@@ -164,7 +164,7 @@ def idle(cuts: Cuts) -> Verdicts:
             "idle-partitions",
             "idle partitions",
             f"Nothing was written recently to {amount(len(still), 'partition')} "
-            f"({listed(f'{t}-{p}' for t, p in still)}): each reaches its cut with its next record. Until then the rest "
-            "of its topic is written to both clusters.",
+            f"({listed(f'{t}-{p}' for t, p in still)}): each reaches its cut with its next "
+            "record. Until then the rest of its topic is written to both clusters.",
             f"Nothing; they can be ended {ways}.",
         )

@@ -125,8 +125,8 @@ def lagging(case: PreflightCase) -> Verdicts:
                 f"The copy of topic {name} in {mirror.target} lagged by {lag:,} {unit}"
                 if lag is not None
                 else (
-                    f"The copy of topic {name} in {mirror.target} lacked {copy_lag_bound.records:,} records of unknown "
-                    "age"
+                    f"The copy of topic {name} in {mirror.target} lacked "
+                    f"{amount(copy_lag_bound.records, 'record')} of unknown age"
                 )
             )
             yield (error if refused else warning)(
@@ -255,9 +255,9 @@ def no_room_in_map(case: PreflightCase) -> Verdicts:
         if not left:
             continue
         text = (
-            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds ({max_extents:,} runs "
-            "per "
-            f"partition): its oldest {left:,} records are read from {origin} after the switch, not from the copy"
+            f"The copy of topic {name} in {target} has more gaps than the map of a switch holds (runs per "
+            f"partition: {max_extents:,}): its oldest records ({left:,}) are read from {origin} after the switch, not "
+            "from the copy"
         )
         if case.request.mode == "planned":
             text, way = f"{text}.", f"Keep {origin} until they have aged (`switchyard age {name}`)."

@@ -47,8 +47,8 @@ def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
             pair.add_finding("partitions", about, text, stop=True)
         elif theirs > ours:
             text = (
-                f"{target} has {theirs} partitions, {source} {ours}: none can be taken away. Give it as many in "
-                f"{source}; or unlink it, delete the copy, and link it again."
+                f"{target} has {amount(theirs, 'partition')}, {source} {ours}: none can be taken away. Give it as many "
+                f"in {source}; or unlink it, delete the copy, and link it again."
             )
             pair.add_finding("partitions", about, text, stop=True)
         elif ours > theirs:
