@@ -199,7 +199,8 @@ class _File:
                         0,
                         "flows have different replication policies: a topic t of a cluster A would be "
                         f"{names[0]} after {flows[0].name}, and {name} after {flow.name}. Clients and "
-                        "chains of flows read from a name where a topic came from, so one policy in all files of an organisation serves them best",
+                        "chains of flows read from a name where a topic came from, so one policy in all "
+                        "files of an organisation serves them best",
                     )
                 )
                 return
