@@ -81,7 +81,7 @@ def ends(cluster: str) -> Iterator[int]:
 
 
 def missing(cluster: str, rounds: int) -> str:
-    """Which copies lack some of these records; "": none."""
+    """Tells copies that lack some of these records; "": none does."""
     with_marker = Counter(min(end, rounds + 1) for end in ends(cluster))  # each copier begins with a marker
     if with_marker[rounds + 1] < len(KEYS):
         return f"of {len(KEYS)} copies, by the number of their offsets: {dict(sorted(with_marker.items()))}"
