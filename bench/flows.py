@@ -21,7 +21,7 @@ from bench.copiers import Program, program
 from bench.cost import rss_bytes
 from bench.figures import BenchOutcome, FigureTable, number
 from bench.flow_command import COMMON, NEW_TOPIC_S, TARGET, flow_command
-from bench.flows_offsets import EXACT, HISTORY, Given, offsets
+from bench.flows_offsets import EXACT, HISTORY, GivenRecords, offsets
 from bench.ground import BenchError, Say, Scale, create_topic, direct, up
 from bench.mirror_maker import MirrorMakerSettings, mirror_maker
 from stack.processes import members
@@ -259,7 +259,7 @@ def _tables(
     )
 
 
-def _offsets_of(side: Mapping[str, object]) -> Mapping[str, Given | None]:
+def _offsets_of(side: Mapping[str, object]) -> Mapping[str, GivenRecords | None]:
     found = side["offsets"]
     assert isinstance(found, dict)
     return found
@@ -269,7 +269,7 @@ def _ways(side: Mapping[str, object]) -> list[str]:
     return list(dict.fromkeys(one.rpartition(", ")[0] for one in _offsets_of(side)))
 
 
-def _shown(value: Given | None) -> str:
+def _shown(value: GivenRecords | None) -> str:
     return "not translated" if value is None else f"{value.twice:,} / {value.never:,}"
 
 
@@ -289,7 +289,7 @@ def unmeasured(figures: Mapping[str, Mapping[str, object]], back: Sequence[int])
 def missed(figures: Mapping[str, Mapping[str, object]]) -> Iterator[str]:
     ours = figures[OURS]
     for way, given_ in _offsets_of(ours).items():
-        if way.startswith(EXACT) and given_ not in (None, Given(0, 0)):
+        if way.startswith(EXACT) and given_ not in (None, GivenRecords(0, 0)):
             yield f"{OURS}: {way}: {_shown(given_)} records twice / never, goal 0 / 0"
         elif given_ is not None and given_.never:
             yield f"{OURS}: {way}: {given_.never} records are skipped, goal 0"

@@ -1,4 +1,4 @@
-"""What groups are given in the target at translated offsets: by checkpoints, by offset syncs, by the copiers' notes."""
+"""Judges the offsets that groups are given in the target: by checkpoints, by offset syncs, by the copiers' notes."""
 
 import time
 from collections.abc import Sequence
@@ -17,24 +17,24 @@ EXACT = "exact map"
 _READ_AT_ONCE, _READ_S = 10_000, 300.0
 
 
-class Given(NamedTuple):
+class GivenRecords(NamedTuple):
     """Numbers of records that a group is given a second time, and that it is never given."""
 
     twice: int
     never: int
 
 
-def given(values: Sequence[int], committed: int, records: int) -> Given:
+def given(values: Sequence[int], committed: int, records: int) -> GivenRecords:
     """
     :param values: source offsets of the records that the group is given.
     """
     new = {value for value in values if value >= committed}
-    return Given(len(values) - len(new), records - committed - len(new))
+    return GivenRecords(len(values) - len(new), records - committed - len(new))
 
 
 def offsets(
     flow: tuple[str, str], clusters: tuple[str, str], records: int, back: Sequence[int], noted: bool
-) -> dict[str, Given | None]:
+) -> dict[str, GivenRecords | None]:
     """Way and distance → what a group is given; None: its offset is not translated.
 
     :param flow: aliases of source and target.
@@ -43,7 +43,7 @@ def offsets(
     """
     (alias, target_alias), (source, target) = flow, clusters
     remote = f"{alias}.{HISTORY}"
-    found: dict[str, Given | None] = {}
+    found: dict[str, GivenRecords | None] = {}
     with MirrorClient({"bootstrap.servers": target}) as client:
         for distance in back:
             position = client.translate_offsets(alias, f"back-{distance}").get((remote, 0))
@@ -67,7 +67,7 @@ def offsets(
     return found
 
 
-def _given(target: str, remote: str, offset: int, committed: int, records: int) -> Given:
+def _given(target: str, remote: str, offset: int, committed: int, records: int) -> GivenRecords:
     """Read the copy from an offset to its end, as a group would.
 
     :param committed: next offset that the group reads in the source.

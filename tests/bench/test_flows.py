@@ -1,22 +1,22 @@
-"""What the benchmark of flows says about the records that a group is given after a failover."""
+"""The benchmark of flows judges the records that a group is given after a failover."""
 
 from typing import Any
 
 import pytest
 
 from bench.flows import OURS, PEER, missed, unmeasured
-from bench.flows_offsets import EXACT, Given, given
+from bench.flows_offsets import EXACT, GivenRecords, given
 from bench.flows_renaming import within
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([7, 8, 9], Given(0, 0)),
-        ([5, 6, 7, 8, 9], Given(2, 0)),
-        ([8, 9], Given(0, 1)),
-        ([7, 8, 8, 9], Given(1, 0)),
-        ([], Given(0, 3)),
+        ([7, 8, 9], GivenRecords(0, 0)),
+        ([5, 6, 7, 8, 9], GivenRecords(2, 0)),
+        ([8, 9], GivenRecords(0, 1)),
+        ([7, 8, 8, 9], GivenRecords(1, 0)),
+        ([], GivenRecords(0, 3)),
     ],
 )
 def test_records_below_the_offset_or_doubled_come_twice_and_absent_ones_never(
@@ -31,16 +31,16 @@ def figures(ours: dict[str, Any], peer: dict[str, Any]) -> dict[str, dict[str, o
         PEER: {
             **side,
             "rebalances": 3,
-            "offsets": {"checkpoint, 0 back": Given(4, 0), "checkpoint, 5 back": None},
+            "offsets": {"checkpoint, 0 back": GivenRecords(4, 0), "checkpoint, 5 back": None},
             **peer,
         },
-        OURS: {**side, "offsets": {"checkpoint, 0 back": Given(0, 0), f"{EXACT}, 0 back": Given(0, 0)}, **ours},
+        OURS: {**side, "offsets": {"checkpoint, 0 back": GivenRecords(0, 0), f"{EXACT}, 0 back": GivenRecords(0, 0)}, **ours},
     }
 
 
 def test_sound_figures_are_measured_and_meet_their_goals() -> None:
     found = figures({}, {})
-    found[OURS]["offsets"] = {"checkpoint, 0 back": Given(0, 0), "checkpoint, 5 back": Given(0, 0)}
+    found[OURS]["offsets"] = {"checkpoint, 0 back": GivenRecords(0, 0), "checkpoint, 5 back": GivenRecords(0, 0)}
     assert list(unmeasured(found, (0, 5))) == []
     assert list(missed(figures({}, {}))) == []
 
@@ -61,8 +61,8 @@ def test_a_row_that_measured_nothing_is_named(ours: dict[str, Any], peer: dict[s
 @pytest.mark.parametrize(
     ("ours", "said"),
     [
-        ({"offsets": {f"{EXACT}, 0 back": Given(1, 0)}}, "goal 0 / 0"),
-        ({"offsets": {"checkpoint, 0 back": Given(0, 2)}}, "2 records are skipped"),
+        ({"offsets": {f"{EXACT}, 0 back": GivenRecords(1, 0)}}, "goal 0 / 0"),
+        ({"offsets": {"checkpoint, 0 back": GivenRecords(0, 2)}}, "2 records are skipped"),
         ({"rebalances": 4}, "taken over again"),
         ({"new_topic_s": 5.5}, "takes 5.5 s"),
     ],
