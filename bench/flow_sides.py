@@ -1,4 +1,4 @@
-"""Both sides of the benchmarks of flows: a real MirrorMaker 2 and our worker, each with its own alias for one source."""
+"""Both sides of the benchmarks of flows: a real MirrorMaker 2 and our worker, each with its own alias of one source."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
