@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ha_core.flows.filters import Patterns
+from ha_core.flows.own_filters import OwnFilter
 from ha_core.plan.facts.clusters import DescribedSetting, TopicAcl
 from ha_core.plan.facts.settings import AFTER, BEFORE
 
@@ -23,10 +24,12 @@ class SettingsRule:
     """
     :ivar exclude: settings that are never carried over (`config.properties.exclude`).
     :ivar defaults_from: the cluster whose defaults apply to remote topics (`use.defaults.from`).
+    :ivar own: a filter of the operator's own, in place of `exclude`.
     """
 
     exclude: Patterns
     defaults_from: Literal["source", "target"] = "target"
+    own: OwnFilter | None = None
 
     def carried(self, settings: Iterable[DescribedSetting]) -> dict[str, str | None]:
         """Setting → value for the remote topic; None: the target's default, so a value set on the topic is removed."""
@@ -35,7 +38,7 @@ class SettingsRule:
             for setting in settings
             # A value from a broker's static file is not about the topic, and the target's brokers have their own.
             if not (setting.read_only or setting.sensitive or setting.level == _STATIC_BROKER)
-            and not self.exclude.matches(setting.name)
+            and self._may_carry(setting.name)
         }
 
     def of_remote(self, settings: Iterable[DescribedSetting], known: Collection[str]) -> dict[str, str | None]:
@@ -43,8 +46,11 @@ class SettingsRule:
 
         :param known: settings that the target's brokers know.
         """
-        unbounded = {name: _UNBOUNDED for name in TIME_BOUNDS if name in known and not self.exclude.matches(name)}
+        unbounded = {name: _UNBOUNDED for name in TIME_BOUNDS if name in known and self._may_carry(name)}
         return self.carried(settings) | unbounded
+
+    def _may_carry(self, name: str) -> bool:
+        return not self.exclude.matches(name) if self.own is None else self.own.accepts(name)
 
 
 def changes(wanted: Mapping[str, str | None], there: Mapping[str, str]) -> dict[str, str | None]:

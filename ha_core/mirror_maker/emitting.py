@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.offset_syncs import SyncEmission
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat, OffsetSync

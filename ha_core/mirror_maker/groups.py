@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.groups import (
     SkippedGroup,
     TargetGroup,

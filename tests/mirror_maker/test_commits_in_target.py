@@ -4,7 +4,8 @@ cluster."""
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, cast
 
-from ha_core.flows.configuration import FlowConfig, configuration
+from ha_core.flows.configuration import configuration
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.properties import parse
 from ha_core.flows.records import Checkpoint
 from ha_core.flows.translation import Translated, Translation

@@ -13,7 +13,8 @@ from ha_core.kafka.brokers import topic_entries
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import TAKEN_OVER, CopyLane, CopyTotals
+from ha_core.kafka.copying.states import TAKEN_OVER, CopyLane
+from ha_core.kafka.copying.statuses import CopyTotals
 from ha_core.mirror.notes import Note, encode
 from ha_core.mirror.progress import CopyDamagedError, DisplacedError, Intent, Progress
 from ha_core.mirror.split import Record, pack

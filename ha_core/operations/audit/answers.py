@@ -23,6 +23,8 @@ from ha_core.operations.move.client_costs import CLIENTS
 from ha_core.plan.engine.revision import FINAL
 
 _COMMAND = re.compile(r"`(switchyard [^`]+)`")
+_WITHOUT_QUESTION = frozenset({"--yes", "-y"})
+_OF_A_SHELL = frozenset("();<>|&$")
 _OF_A_RUN = re.compile(r"(?:(?P<asked>.+?)(?:, approved by (?P<approved>.+))? )?\((?P<run>airflow:.+)\)")
 """The author of an operation before each of them had its field."""
 CLOCK = "the clock"
@@ -95,6 +97,8 @@ class Answers:
     """Those that wrote its history, in the order in which they came."""
     cost: Cost
     state: str
+    begun_at: str
+    """When it took its locks: later than `asked_at` by the time of planning and approval."""
     ended_at: str | None
     result: str
     next: tuple[str, ...]
@@ -116,7 +120,7 @@ class Answers:
 _PLAIN = (
     *("asked_by", "asked_at", "approval", "approved_by", "approved_at", "run_url", "bundle_version", "why"),
     *("scope", "route", "mode", "topics", "groups", "moved_groups", "revision", "executors"),
-    *("state", "ended_at", "result", "next"),
+    *("state", "begun_at", "ended_at", "result", "next"),
 )
 
 
@@ -126,7 +130,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
     gone = operation.state == "undone"
     return Answers(
         asked_by=people.asked_by,
-        asked_at=operation.started,
+        asked_at=people.asked_at or operation.started,
         approval=_approval(operation, people),
         approved_by=people.approved_by,
         approved_at=people.approved_at,
@@ -147,6 +151,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
         executors=tuple(dict.fromkeys([operation.by, *(entry.by for entry in history if entry.by)])),
         cost=cost(operation, history),
         state=operation.state,
+        begun_at=operation.started,
         ended_at=operation.ended,
         result=operation.result,
         next=next_commands(operation),
@@ -200,10 +205,24 @@ def cost(operation: Operation, history: Iterable[HistoryEntry]) -> Cost:
     )
 
 
+def commands_in(text: str) -> Iterator[str]:
+    """Commands between backticks. Names in a text come from clients, and one may look like a command: whatever acts
+    without a question, or has a shell do more than run `switchyard`, is none of ours."""
+    for found in _COMMAND.findall(text):
+        lexer = shlex.shlex(found, posix=True, punctuation_chars=True)
+        lexer.commenters = ""
+        try:
+            words = [*lexer]
+        except ValueError:  # a quotation without end
+            continue
+        if not any(word in _WITHOUT_QUESTION or word[:1] in _OF_A_SHELL for word in words):
+            yield found
+
+
 def next_commands(operation: Operation) -> tuple[str, ...]:
     """Commands that continue, repeat or take back the operation: those that its result names, then those of its
     state."""
-    named = _COMMAND.findall(operation.result)
+    named = [*commands_in(operation.result)]
     groups = operation.move_evidence.groups
     if groups is not None and groups.next:
         named.append(groups.next)

@@ -1,9 +1,11 @@
 """Problems of drills: a scope that is still away, and a schedule whose drill is overdue."""
 
+import shlex
 from collections.abc import Iterator
 
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.problem import Problem
+from ha_core.plan.facts.verdict import duration
 
 AWAY_S = 1_800.0
 
@@ -24,12 +26,12 @@ def drill_problems(environment: Environment) -> Iterator[Problem]:
             )
     for schedule in environment.store.drill_schedules():
         if (days := schedule.overdue_days(drills, environment.now())) is not None:
-            run = f"switchyard drill run {' '.join(schedule.scope)} --from {schedule.origin} --to {schedule.target}"
+            run = f"switchyard drill run {shlex.join(schedule.scope)} --from {schedule.origin} --to {schedule.target}"
             options = f"--kind {schedule.kind} --schedule {schedule.name} --reason drill-overdue"
             yield Problem(
                 "drill-overdue",
                 f"drill schedule {schedule.name}",
-                f"Its drill was due {days:.0f} days ago.",
+                f"Its drill was due {duration(days * 86_400)} ago.",
                 f"`{run} {options}`, with its canary's settings; or `switchyard drill unschedule {schedule.name}`.",
                 f"{run} {options} --dry-run",
                 since=schedule.due_at(drills).isoformat(),
