@@ -39,6 +39,7 @@ NAMES = (
     "mirror_switch",
     "mirror_memory",
     "flows",
+    "flows_offsets",
     "flows_wide",
     "flows_renaming",
     "group_sync",

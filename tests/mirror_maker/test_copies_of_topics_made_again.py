@@ -127,6 +127,7 @@ def test_deleted_records_of_the_second_topic_are_counted_and_groups_below_go_on_
     with copying(east, west, [second], {}, passes_overtaken=True) as job:
         wait_until(lambda: len(records(bootstrap(stack, "west"), "east.shortened")) == 25, job.statuses)
         wait_until(lambda: second.id in job.known and bool(job.known[second.id].runs), job.statuses)
+        wait_until(lambda: bool(west.notes_of([second])[second.id].runs), job.statuses)
         assert job.statuses()[second.id].overtaken == 5
         (run,) = job.known[second.id].runs
         assert (run.source, run.records) == (5, 5)

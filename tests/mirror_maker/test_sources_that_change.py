@@ -174,7 +174,7 @@ def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorke
 
 
 def test_a_record_that_the_target_refuses_is_copied_once_its_setting_is_mended(
-    worker: KeptWorker, east: str, west: str
+    stack: Stack, worker: KeptWorker, east: str, west: str
 ) -> None:
     """The source allowed large records once. The reason of the stop promised a sync that only mirrors have."""
     create_topic(east, "large", 1, **{"max.message.bytes": "8000000"})
@@ -185,7 +185,7 @@ def test_a_record_that_the_target_refuses_is_copied_once_its_setting_is_mended(
         assert producer.flush(30) == 0
         alter_setting(east, "large", "max.message.bytes", None)
     way_out = "raise max.message.bytes of the topic in the target, and name it in config.properties.exclude"
-    until(lambda: way_out in worker.text(), 60, worker.text)
+    until(lambda: way_out in worker.text(), 60, lambda: f"{shown(stack.zookeeper)}\n{worker.text()}")
     assert records(west, "east.large") == []
     alter_setting(west, "east.large", "max.message.bytes", "8000000")
     until(lambda: records(west, "east.large") == records(east, "large"), 90, worker.text)
