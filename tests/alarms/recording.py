@@ -18,7 +18,7 @@ FOLDER = Path(__file__).parent / "recordings"
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 EVERY_S = 5
 """Between two scrapes."""
-LATELY = 6
+LATELY = 12
 """Scrapes within which a time has to change that is a sign of life."""
 STEPS = 4
 """A series goes on to change as it did in its last so many scrapes."""
