@@ -54,6 +54,8 @@ _FIRING = {
     "mirror_executor_paused": ("MirrorWorkersAway", "MirrorDamaged"),
     "airflow_scheduler_killed": ("AirflowPartStands",),
     "airflow_scheduler_paused": ("AirflowPartStands",),
+    "platform_killed": ("PlatformAway",),
+    "platform_paused": ("PlatformAway",),
     "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
 }
 FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
@@ -91,7 +93,6 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
         _of_gateway("switchyard_gateway_cluster_leaderless_partitions", 0, "2x240", cluster="east"),
     ],
     "SwitchyardAirflowDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-airflow"}', "values": "0x240"}],
-    "SwitchyardPlatformAway": [_of_gateway("switchyard_gateway_platform_unreadable", 0, "1x240", cache="users")],
     "SwitchyardFlowWorkerDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}],
     "SwitchyardMirrorDriverAway": [
         {"series": f'up{{instance="127.0.0.1:{port}",job="switchyard-mirror"}}', "values": f"{value}x240"}
