@@ -61,7 +61,7 @@ _PROFILES = (
 )
 
 RULES = (
-    Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
+    Rule("ha_core/model", (), ("pydantic", "re2"), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
     Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts.clusters"), ("javaproperties",), IMPURE, clock=False),
@@ -75,7 +75,13 @@ RULES = (
     ),
     Rule(
         "ha_core/mirror_client",
-        ("ha_core.flows", "ha_core.client_properties", "ha_core.mirror", "ha_core.model.Run"),
+        (
+            "ha_core.flows",
+            "ha_core.client_properties",
+            "ha_core.mirror",
+            "ha_core.model.Run",
+            "ha_core.model.linear_pattern",
+        ),
         ("confluent_kafka",),
     ),
     Rule(

@@ -9,6 +9,7 @@ import re
 import tokenize
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,6 +61,33 @@ def twice(source: str) -> list[str]:
     return [f"{line}: {text[:120]}" for line, text in prose(source) if _BEGINS.search(text) or _ACTORS.search(text)]
 
 
+_COUNTED = re.compile(
+    r"^ (days|groups|members|mirrors|offsets|operations|partitions|problems|records|revisions|rows|topics|users)"
+    r"\b(?![/-])"
+)
+
+
+def plurals(source: str) -> list[str]:
+    """Plural nouns behind a number that may be 1, in f-strings. "1 of 1 partitions" passes."""
+    found = []
+    for node in ast.walk(tree(source)):
+        if not isinstance(node, ast.JoinedStr):
+            continue
+        before = ""
+        for value, after in pairwise(node.values):
+            match value, after:
+                case ast.FormattedValue(value=counted), ast.Constant(value=str(text)) if _COUNTED.match(text):
+                    if not (before.endswith("of ") or ast.unparse(counted).isupper()):
+                        found.append(f"{value.lineno}: {{{ast.unparse(counted)}}}{text[:40]}")
+                case ast.Constant(value=str(text)), _:
+                    before = text
+                    continue
+                case _:
+                    pass
+            before = ""
+    return found
+
+
 def files(folders: tuple[str, ...]) -> list[Path]:
     return sorted(path for folder in folders for path in (ROOT / folder).rglob("*.py"))
 
@@ -68,6 +96,23 @@ def files(folders: tuple[str, ...]) -> list[Path]:
 def test_docstrings_and_comments_name_their_actor_first(folder: str) -> None:
     found = [f"{path.relative_to(ROOT)}:{text}" for path in files((folder,)) for text in twice(path.read_text())]
     assert not found, f'{len(found)} sentences to rewrite (CONTRIBUTING, "English"):\n' + "\n".join(found)
+
+
+@pytest.mark.parametrize("folder", ["ha_core/present", "ha_core/operators", "ha_core/operations/overview"])
+def test_pages_have_singulars_for_one(folder: str) -> None:
+    """`amount` words a number with its noun."""
+    found = [f"{path.relative_to(ROOT)}:{text}" for path in files((folder,)) for text in plurals(path.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize("text", ["{count:,} records", "{len(x)} revisions behind", "lag {lag} records"])
+def test_a_plural_behind_a_number_is_found(text: str) -> None:
+    assert plurals(f'a = f"{text}"')
+
+
+@pytest.mark.parametrize("text", ["{rate} records/s", "{a} of {b} partitions", "at most {MAX_ROWS} rows"])
+def test_a_plural_that_is_never_of_one_passes(text: str) -> None:
+    assert not plurals(f'a = f"{text}"')
 
 
 def test_no_two_classes_of_the_product_share_a_name() -> None:

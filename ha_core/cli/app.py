@@ -2,10 +2,13 @@
 
 import inspect
 import pkgutil
+import re
 import signal
 import sys
+from collections.abc import Sequence
 from importlib import import_module
 from importlib.metadata import EntryPoint, PackageNotFoundError, entry_points, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -40,6 +43,7 @@ GROUPS = {
     "topics": "",
     "history": "All operations, or what one of them did: `history OPERATION` is `history show OPERATION`.",
 }
+_COMMAND = re.compile(r'^@command\(\s*"([^"]+)"', re.MULTILINE)
 DEFAULTS = {"history": "show"}
 """Group → its command that runs if none of them is named."""
 
@@ -54,8 +58,12 @@ class DefaultGroup(TyperGroup):
         return super().parse_args(ctx, args if named else [self.default, *args])
 
 
-def build() -> typer.Typer:
-    """The whole tree. A plug-in that fails to load reports its error when it is called; the rest works."""
+def build(words: Sequence[str] = ()) -> typer.Typer:
+    """The tree. A plug-in that fails to load reports its error when it is called; the rest works.
+
+    :param words: of the call. If they name one of our commands, its module alone is loaded: clients may wait for a
+        switch, and the modules of all commands take as long as the switch itself.
+    """
     app = typer.Typer(
         name="switchyard",
         epilog=IN_SHORT,
@@ -64,8 +72,9 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
     )
     app.callback()(_options)
-    for module in pkgutil.iter_modules(commands.__path__):
-        import_module(f"{commands.__name__}.{module.name}")
+    called = module_of(words)
+    for module in [called] if called else [one.name for one in pkgutil.iter_modules(commands.__path__)]:
+        import_module(f"{commands.__name__}.{module}")
     alone = {one.words: one for one in COMMANDS if one.words in GROUPS}
     groups = {name: _group(help_, alone.get(name), DEFAULTS.get(name, "")) for name, help_ in GROUPS.items()}
     for one in sorted((one for one in COMMANDS if one.words not in alone), key=lambda command: command.words):
@@ -73,9 +82,21 @@ def build() -> typer.Typer:
         (groups[group] if group else app).command(name, help=one.help)(one.run)
     for name, group_app in groups.items():
         app.add_typer(group_app, name=name)
-    for entry in entry_points(group=PLUGINS):
+    for entry in () if called else entry_points(group=PLUGINS):
         _mount(app, entry)
     return app
+
+
+def module_of(words: Sequence[str]) -> str:
+    """The module of `commands` that has the command which these words call; empty: only the whole tree can tell.
+
+    The words of commands are read in the sources: importing them is what takes long.
+    """
+    called = {" ".join(words[:2]), *words[:1]} - GROUPS.keys()
+    for source in sorted(Path(commands.__path__[0]).glob("*.py")):
+        if called.intersection(_COMMAND.findall(source.read_text("utf-8"))):
+            return source.stem
+    return ""
 
 
 def _group(help_: str, alone: Command | None, default: str = "") -> typer.Typer:
@@ -139,6 +160,6 @@ def main() -> None:
     # SIGTERM becomes an exception, so that a move that waits under its fence lifts it before the process ends.
     signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(TERMINATED))
     try:
-        build()(prog_name="switchyard")
+        build(sys.argv[1:])(prog_name="switchyard")
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)

@@ -56,7 +56,7 @@ class ServiceAccountHook(BaseHook):  # type: ignore[misc]  # airflow is not type
             return False, str(error)
         if not probe.reachable:
             return False, f"{bootstrap} does not serve this account: {probe.error}"
-        return True, f"{bootstrap} answers: {len(probe.brokers)} brokers."
+        return True, f"{bootstrap} answers; number of brokers: {len(probe.brokers)}."
 
 
 def _profile(connection: Any) -> SecurityProfile:

@@ -76,7 +76,7 @@ class SwitchyardHook(BaseHook):  # type: ignore[misc]  # airflow is not typed he
             return False, str(error)
         return (
             True,
-            f"Revision {view.revision}: {len(view.clusters)} clusters, {len(gateways)} live gateways.",
+            f"Revision {view.revision}; clusters: {len(view.clusters)}, live gateways: {len(gateways)}.",
         )
 
 

@@ -76,7 +76,7 @@ class _Creating:
             if topic.partitions != wanted[name].partitions:
                 raise StandsInTheWayError(
                     self.asking.cluster,
-                    f"topic {name} has {topic.partitions} partitions, {wanted[name].partitions} are needed. Give it as "
+                    f"partitions of topic {name}: {topic.partitions}, needed: {wanted[name].partitions}. Give it as "
                     "many, or delete it if it is not needed.",
                 )
         return [name for name, _ in found]
@@ -88,7 +88,7 @@ class _Creating:
         count = len(self.asking.nodes)
         replication = max(1, min(spec.replication, count))
         if replication < spec.replication:
-            self._note(spec, f"replication {replication} in place of {spec.replication}: there are {count} brokers")
+            self._note(spec, f"replication {replication} in place of {spec.replication}: number of brokers: {count}")
         config = {key: value for key, value in spec.config.items() if key not in _NOT_CARRIED}
         for key in sorted(spec.config.keys() & _NOT_CARRIED):
             self._note(spec, f"{key} is not carried over: it names brokers")

@@ -156,7 +156,7 @@ class ComparedCopies(Part):
     partitions: int
     ranges: int
     of_ranges: int
-    """Source offsets are compared in ranges: all ranges, and those that were compared, some not to their end."""
+    """Source offsets are compared in ranges: those that were compared, some not to their end, and all of them."""
     seed: int
     """Seed of the sample."""
     seconds: float

@@ -10,6 +10,8 @@ class Provenance(Part):
 
     asked_by: str | None = None
     """The user who asked: `cli:USER@HOST`, or a user of Airflow."""
+    asked_at: str | None = None
+    """UTC, ISO 8601: when the Airflow run was triggered, before its approval. None: it began at once."""
     approved_by: str | None = None
     """The user who approved the Airflow run."""
     approved_at: str | None = None

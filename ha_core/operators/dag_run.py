@@ -97,6 +97,11 @@ def rejected(answer: Mapping[str, Any] | None) -> bool:
     return REJECT in ((answer or {}).get("chosen_options") or ())
 
 
+def approver_of(answer: Mapping[str, Any] | None) -> str:
+    """The user who approved; empty: none did, as after a rejection."""
+    return "" if rejected(answer) else responder(answer)
+
+
 def approval_of(context: Any) -> dict[str, Any] | None:
     """The answer to this run's approval; None without one."""
     task = context["task"]
@@ -114,7 +119,7 @@ def run_owner(context: Any) -> str:
 
 def run_by(context: Any) -> str:
     """The author of an operation: `alice, approved by bob (airflow:DAG/RUN)`; the run alone if it is scheduled."""
-    owner, who, approver = run_owner(context), triggered_by(context), responder(approval_of(context))
+    owner, who, approver = run_owner(context), triggered_by(context), approver_of(approval_of(context))
     if approver:
         who = f"{who or CLOCK}, approved by {approver}"
     return f"{who} ({owner})" if who else owner
@@ -129,12 +134,13 @@ def provenance_of(context: Any) -> Provenance:
     from ha_core.model import Provenance
 
     run, answer = context["dag_run"], approval_of(context)
-    approver, at = responder(answer), (answer or {}).get("responded_at")
+    approver, at = approver_of(answer), (answer or {}).get("responded_at")
     base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
     scheduled = str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "scheduled"
     bundle = getattr(context["ti"], "bundle_instance", None)
     return Provenance(
         asked_by=triggered_by(context) or (SCHEDULE if scheduled else None),
+        asked_at=_utc(asked) if (asked := getattr(run, "run_after", None)) is not None else None,
         approved_by=approver or None,
         approved_at=_utc(at) if approver and at is not None else None,
         run_url=f"{base}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}" if base else None,

@@ -71,9 +71,16 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
     def execute(self, context: Context) -> Any:
         if Flag().read(self.dry_run) or (self.approval == NO_APPROVER and not four_eyes.required()):
             raise AirflowSkipException("This run needs no approval.")
+        if who := self._may_not_approve(context):
+            # Airflow keeps the first body when it asks again, so only this one can say it.
+            self.body = f"**{who} asked for this run, so another user has to approve it.**\n\n{self.body or ''}"
         waiting = self._waiting(context)
         self._note(context, lambda environment: environment.store.await_approval(waiting))
         return super().execute(context)
+
+    def _may_not_approve(self, context: Context) -> str:
+        """The user whose approval does not count; empty: any user's counts."""
+        return triggered_by(context) if self.approval == ANOTHER_USER or four_eyes.required() else ""
 
     def _waiting(self, context: Context) -> WaitingApproval:
         now = datetime.now(UTC)
@@ -100,7 +107,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
             self._note(context, lambda environment: environment.store.end_approval(run_owner(context)))
             tell(context, REFUSED, why)
             raise RefusedRequestError(why)
-        if self.APPROVE in chosen and self.approval == ANOTHER_USER and who == triggered_by(context):
+        if self.APPROVE in chosen and who and who == self._may_not_approve(context):
             self.log.warning("%s triggered this run, so another user has to approve it. Asking again.", who)
             return self.execute(context)  # discards the answer and waits for another one
         # Unlike Airflow's operator, skip no tasks here. If Airflow loses the end of this task, it asks again; later

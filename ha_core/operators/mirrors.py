@@ -338,7 +338,7 @@ class SyncMirrorsOperator(SwitchyardOperator):
             raise AirflowSkipException("No topic is mirrored.")
         self.say(synced_page(syncs), MAX_LISTED)
         stops = [f"{finding.about}, {finding.what}: {finding.reason}" for finding in syncs.stops]
-        left = f"left to somebody: {amount(len(stops), 'thing')}. The first: {stops[0]}" if stops else ""
+        left = f"left to an operator: {amount(len(stops), 'thing')}. The first: {stops[0]}" if stops else ""
         if self.dry_run:
             would = f"would change {amount(len(syncs.changes), 'thing')} on standbys"
             self.would("; ".join(filter(None, (would, left))), objections=stops or ["none"])
@@ -372,7 +372,7 @@ class MirrorsEqualOperator(SwitchyardOperator):
             )
         sample = summary["sample"]
         what = f"a sample ({sample['share']:.1%}, seed {sample['seed']}) of" if sample else "all of"
-        equal = f"{summary['compared']:,} records are equal in {what} {partitions}"
+        equal = f"{amount(summary['compared'], 'record', 'is', 'are')} equal in {what} {partitions}"
         self.done("; ".join([equal, *_not(summary)]))
         return summary
 
@@ -385,8 +385,8 @@ def _incomplete(summary: dict[str, Any]) -> str:
 
 def _not(summary: dict[str, Any]) -> list[str]:
     """Offsets that were not compared, although they do not differ: operators who rely on a copy must know of them."""
-    counts = ((summary["behind"], "are not copied yet"), (summary["gone_in_source"], "are deleted in the source since"))
-    return [f"{count:,} offsets {words}" for count, words in counts if count]
+    counts = ((summary["behind"], "not copied yet"), (summary["gone_in_source"], "deleted in the source since"))
+    return [f"{amount(count, 'offset', 'is', 'are')} {words}" for count, words in counts if count]
 
 
 def _words(worst: dict[str, Any]) -> str:

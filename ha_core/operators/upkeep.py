@@ -92,7 +92,8 @@ class SettleMigrationsOperator(SwitchyardOperator):
             raise AirflowFailException(" ".join(whys))
         ended = sum(look.ended for look in looks)
         topics = amount(len(left), "topic", "still crosses", "still cross")
-        self.done(f"{ended} of {len(looks)} operations have ended; {topics} over")
+        operations = amount(len(looks), "operation", "has", "have")
+        self.done(f"{ended} of {operations} ended; {topics} over")
         return [{"operation": look.operation.id, "state": look.operation.state} for look in looks]
 
 

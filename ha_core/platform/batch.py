@@ -77,7 +77,8 @@ def planned(registry: Platform, wanted: Sequence[WantedEntry]) -> tuple[Step, ..
             problems.append(f"{entry.kind.KIND} {short(text)}: {error}")
     if problems:
         more = f" … and {len(problems) - MAX_TOLD} more" if len(problems) > MAX_TOLD else ""
-        raise InvalidError(f"{len(problems)} entries are invalid. {'; '.join(problems[:MAX_TOLD])}{more}")
+        count = "1 entry is" if len(problems) == 1 else f"{len(problems)} entries are"
+        raise InvalidError(f"{count} invalid. {'; '.join(problems[:MAX_TOLD])}{more}")
     return tuple(steps)
 
 

@@ -22,7 +22,8 @@ def answers_page(operation: Operation, found: Answers) -> Page:
     yield Marked(f"{operation.id}: {operation.kind}, {operation.state}", "strong")
     yield f"1 who asked: {found.asked_by or NOT_KNOWN}{_run(found)}"
     yield f"2 who approved: {_approval(found)}"
-    yield f"3 when: asked {found.asked_at}; {_approved_at(found)}ended {found.ended_at or 'not yet'}"
+    begun = f"begun {found.begun_at}; ended {found.ended_at or 'not yet'}"
+    yield f"3 when: asked {found.asked_at}; {_approved_at(found)}{begun}"
     yield f"4 why: {found.why}"
     yield f"5 what was to move: {_scope(found)}"
     yield f"6 what was checked: {'' if found.checked else NOT_KNOWN}".rstrip()
@@ -30,7 +31,8 @@ def answers_page(operation: Operation, found: Answers) -> Page:
         yield from _judgement(one)
     if found.compared is not None:
         some = found.compared
-        yield f"  copies: {some.of_ranges} of {some.ranges} ranges compared ({some.records:,} records), equal"
+        records = amount(some.records, "record")
+        yield f"  copies: {some.ranges:,} of {some.of_ranges:,} ranges compared ({records}), equal"
     yield f"7 what moved: {_moved(found)}"
     if found.cuts:
         rows = [(cut.topic, cut.partition, cut.cut, cut.hole or "", cut.origin, cut.target) for cut in found.cuts]

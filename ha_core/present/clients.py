@@ -134,7 +134,7 @@ def _moved(kind: str, moved: Mapping[str, Any]) -> Page:
     if moved["operation"] is not None:
         yield Marked(f"the {kind} is {moved['state']} by operation {moved['operation']}", "warning")
     elif moved["state"] != "as it is":
-        extents = f", {moved['extents']} extents" if moved["extents"] else ""
+        extents = f", {amount(moved['extents'], 'extent')}" if moved["extents"] else ""
         yield f"the {kind} has moved before: {moved['state']}{extents}"
     if moved["read_from"] is not None:
         yield f"read from the copy in {moved['read_from']}"

@@ -4,7 +4,10 @@ from collections.abc import Mapping, Sequence
 
 from ha_core.model import Drill, DrillSchedule
 from ha_core.model.drill import ServiceFigures
+from ha_core.plan.facts.verdict import amount, duration
 from ha_core.present.page import MAX_ROWS, Marked, Page, Table
+
+DAY_S = 86_400
 
 
 def drill_page(drill: Drill) -> Page:
@@ -57,13 +60,14 @@ def drills_page(drills: Sequence[Drill], schedules: Sequence[DrillSchedule], lat
         ]
         yield Table(("drill", "kind", "scope", "way", "worst RTO ms", "result"), rows, max_rows=MAX_ROWS)
     if schedules:
-        due = [
-            (one.name, one.kind, " ".join(one.scope), f"each {one.every_days} days", one.due_at(drills).date())
-            for one in schedules
-        ]
+        due = [(one.name, one.kind, " ".join(one.scope), often(one), one.due_at(drills).date()) for one in schedules]
         yield Table(("schedule", "kind", "scope", "how often", "due"), due, max_rows=MAX_ROWS)
     for name, days in sorted(late_days.items()):
-        yield Marked(f"schedule {name}: its drill is overdue by {days:.0f} days", "bad")
+        yield Marked(f"schedule {name}: its drill is overdue by {duration(days * DAY_S)}", "bad")
+
+
+def often(schedule: DrillSchedule) -> str:
+    return "each day" if schedule.every_days == 1 else f"every {amount(schedule.every_days, 'day')}"
 
 
 def _worst(drill: Drill) -> object:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from ha_core.model.gateway import by_gateway
 from ha_core.operations.overview.fleet import Fleet
-from ha_core.plan.facts.verdict import duration
+from ha_core.plan.facts.verdict import amount, duration
 from ha_core.present.page import Mark, Marked, Page, Table, size
 from ha_core.present.status import of_workers
 
@@ -65,7 +65,7 @@ def _gateways(fleet: Fleet) -> Section:
     rows: list[Row] = []
     for name, workers in live.items():
         oldest = min(worker.revision for worker in workers)
-        follows = f"{now.revision - oldest} revisions behind" if oldest < now.revision else "follows"
+        follows = f"{amount(now.revision - oldest, 'revision')} behind" if oldest < now.revision else "follows"
         state = f"{follows}, {of_workers(workers)}" if workers[0].worker_of else follows
         row = [name, workers[0].version, str(known.get(name, "")), *_rate(fleet.rates.gateways, name), state]
         rows.append(("good" if oldest >= now.revision else "warning", row))
@@ -91,10 +91,10 @@ def _operations(fleet: Fleet) -> Section:
 
 def _approvals(fleet: Fleet) -> Section:
     rows: list[Row] = [
-        ("warning", [one.run, _age(fleet.ages, one.since), one.by or "the schedule", one.link or one.reason])
+        ("warning", [one.run, _age(fleet.ages, one.since), one.by or "the schedule", one.reason, one.link])
         for one in fleet.picture.approvals
     ]
-    return Section("approvals waiting", ["run", "for", "asked by", "page or reason"], rows)
+    return Section("approvals waiting", ["run", "for", "asked by", "reason", "page"], rows)
 
 
 def _mirrors(fleet: Fleet) -> Section:
@@ -105,7 +105,7 @@ def _mirrors(fleet: Fleet) -> Section:
     )
     rows: list[Row] = []
     for mirror, total in worst:
-        lag = "" if total.lag_records is None else f"{total.lag_records:,} records"
+        lag = "" if total.lag_records is None else amount(total.lag_records, "record")
         rpo = "" if total.rpo_s is None else duration(total.rpo_s)
         states = [(total.copying, "copying"), (total.waiting, "waiting"), (total.stopped, "stopped")]
         words = ", ".join(f"{count} {state}" for count, state in states if count) or "no copier reports it"

@@ -33,14 +33,16 @@ def return_line(one: Return) -> str:
         )
     if one.outcome == "more":
         return (
-            f"{where}, above the cut at {one.cut}: {one.above} offsets have no place in the topic and no reader gets "
-            f"them, though they may have been acknowledged to producers. Copy those that matter from {one.cluster}, "
+            f"{where}, above the cut at {one.cut}: {amount(one.above, 'offset', 'has', 'have')} no place in the topic "
+            "and no reader gets them, though they may have been acknowledged to producers. Copy those that matter from "
+            f"{one.cluster}, "
             f"then `switchyard origins check {one.topic} --accept-loss`"
         )
     served = "skipped by readers, as requested" if one.skipped else "served in their place"
     left = one.missing + one.above
-    lost = f", {left} offsets are given up" if left else ""
-    return f"{where}: {one.beyond} records above the last known end are {served}{lost}"
+    lost = f", {amount(left, 'offset', 'is', 'are')} given up" if left else ""
+    verb = "is" if one.beyond == 1 else "are"
+    return f"{where}: {amount(one.beyond, 'record')} above the last known end {verb} {served}{lost}"
 
 
 def aging_page(result: Aging, dry_run: bool) -> Page:
@@ -81,9 +83,9 @@ def giving_up_lines(plan: GivingUp) -> Iterator[str]:
     cluster = plan.cluster
     if plan.losses:
         partitions = {(loss.topic, loss.partition) for loss in plan.losses}
+        offsets = amount(plan.known, "offset", "is", "are")
         yield (
-            f"{amount(len(plan.before), 'topic')}, {amount(len(partitions), 'partition')}: {plan.known} offsets "
-            "are known to be lost, "
+            f"{amount(len(plan.before), 'topic')}, {amount(len(partitions), 'partition')}: {offsets} known to be lost, "
             f"{plan.most_lost} at most. {NOT_SERVED}."
         )
     else:
@@ -128,12 +130,13 @@ def _loss_row(loss: Loss) -> tuple[object, ...]:
 
 
 def _unread_line(group: UnreadGroup) -> str:
-    lost = str(group.known) if group.known == group.most_lost else f"{group.known} to {group.most_lost}"
+    most = amount(group.most_lost, "offset")
+    lost = most if group.known == group.most_lost else f"{group.known:,} to {most}"
     where = f"continues at {group.next}" if group.next != group.offset else "reads on"
     return (
         f"group {group.group} ({'live' if group.live else 'no members'}, {group.cluster}) has committed {group.offset} "
         "of "
-        f"{group.topic}-{group.partition}: it {where}, without {lost} offsets that it has not read"
+        f"{group.topic}-{group.partition}: it {where}, without {lost} that it has not read"
     )
 
 

@@ -121,7 +121,7 @@ def _line(y: int, line: _Line) -> Iterator[str]:
     share = -(-len(rows) // MAX_CELLS)
     for index, at in enumerate(range(0, len(rows), share)):
         yield from _cell(300 + index * 9, y, rows[at : at + share])
-    lag = f"lag {lag_of(total)} records, {size(total.lag_bytes)}"
+    lag = f"lag in records {lag_of(total)}, {size(total.lag_bytes)}"
     yield _text(870, y + 12, f"RPO {rpo_of(total)}, {copied_of(total)}", 14, INK)
     yield _text(870, y + 29, lag, 11, FAINT)
 

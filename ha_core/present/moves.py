@@ -128,8 +128,8 @@ def report_page(report: Report) -> Page:
         yield Table(columns, holes, line=text.format, title=f"holes below the cut; {OVER_A_HOLE}", max_rows=MAX_ROWS)
     if (copies := report.compared) is not None:
         yield (
-            f"compared before ({copies.verify}): {copies.records:,} records of copies, in {copies.ranges:,} of "
-            f"{copies.of_ranges:,} ranges, are equal to those of their sources"
+            f"copies compared with their sources before ({copies.verify}): {amount(copies.records, 'record')} in "
+            f"{copies.ranges:,} of {copies.of_ranges:,} ranges, all equal"
         )
     if report.stayed:
         yield Table(("stayed", "why its copy is damaged"), sorted(report.stayed.items()), line="{} stayed: {}".format)

@@ -12,7 +12,7 @@ MAX_ROWS = 100
 
 def clients_past_page(found: ClientsPast) -> Page:
     rows = [("commits", f"group {group}", words) for group, words in found.committers.items()]
-    rows += [("writes", f"topic {topic}", f"{count} records") for topic, count in found.writers.items()]
+    rows += [("writes", f"topic {topic}", amount(count, "record")) for topic, count in found.writers.items()]
     if rows:
         yield Marked(f"{found.cluster} has clients that do not come through gateways:", "warning")
         yield Table(("client", "of", f"seen in {found.watched_s:g} s"), rows, max_rows=MAX_ROWS)

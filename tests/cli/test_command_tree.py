@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -20,6 +22,33 @@ def test_the_help_lists_the_exit_codes() -> None:
 
     assert shown.exit_code == 0
     assert "Exit codes: 0 done" in shown.stdout
+
+
+def test_a_called_command_is_found_without_its_import() -> None:
+    tree.build()
+
+    for one in command.COMMANDS:
+        found = tree.module_of([*one.words.split(), "--reason", "r"])
+        assert found == ("" if one.words in tree.GROUPS else one.run.__module__.rpartition(".")[2]), one.words
+    for words in ([], ["--help"], ["clusters"], ["topics"], ["history", "switch-1"], ["stack", "up"], ["no-such"]):
+        assert tree.module_of(words) == ""
+
+
+def test_a_switch_loads_no_other_commands_modules() -> None:
+    """Clients waited for the imports of MirrorMaker 2's flows, of the platform and of Prometheus."""
+    program = (
+        "import sys; sys.argv[1:] = ['switch', '--help']\n"
+        "from ha_core.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+
+    assert "Usage: switchyard switch" in ended.stdout
+    loaded = set(ended.stderr.split())
+    assert "ha_core.cli.commands.moves" in loaded
+    others = {"ha_core.mirror_maker", "ha_core.mirror_client", "ha_core.cli.commands.mirrors", "prometheus_client"}
+    assert not loaded & others
 
 
 def test_a_broken_plug_in_does_not_break_other_commands(monkeypatch: pytest.MonkeyPatch) -> None:

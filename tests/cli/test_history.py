@@ -63,6 +63,7 @@ def audited(store: MemoryStore) -> str:
     said: dict[str, Any] = {
         "asked_by": "alice",
         "approved_by": "bob",
+        "asked_at": "2026-11-21T09:58:00.000Z",
         "approved_at": "2026-11-21T09:59:00.000Z",
         "run_url": "https://airflow.example/dags/switch/runs/r",
         "bundle_version": "4f2a",
@@ -94,7 +95,8 @@ def test_an_operation_answers_the_ten_questions_of_an_audit(store: MemoryStore) 
     for answer in (
         "1 who asked: alice (https://airflow.example/dags/switch/runs/r, DAG bundle 4f2a)",
         "2 who approved: bob",
-        "3 when: asked 2026-11-21T10:00:00Z; approved 2026-11-21T09:59:00.000Z; ended 2026-11-21T10:00:05.000Z",
+        "3 when: asked 2026-11-21T09:58:00.000Z; approved 2026-11-21T09:59:00.000Z; begun 2026-11-21T10:00:00Z; ended "
+        "2026-11-21T10:00:05.000Z",
         "4 why: INC-7",
         "5 what was to move: user:ann, topic:orders, east → west, planned, 1 topic, 1 group",
         "at 2026-11-21T10:00:00.000Z, on revision 6: 1 warning",

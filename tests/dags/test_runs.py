@@ -256,4 +256,4 @@ def test_the_connection_to_zookeeper_can_be_tested(airflow_connection: str, monk
     works, words = SwitchyardHook().test_connection()
 
     assert works
-    assert "2 clusters, 1 live gateways" in words
+    assert "clusters: 2, live gateways: 1" in words

@@ -4,6 +4,7 @@ import pytest
 
 from ha_core.model import GatewayRecord, MoveSet, Provenance
 from ha_core.model.gateway import FenceCost
+from ha_core.model.operation import ComparedCopies, MoveEvidence
 from ha_core.operations.audit.answers import answers
 from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment
@@ -13,6 +14,7 @@ from ha_core.operations.move.client_costs import client_costs
 from ha_core.operations.proposal.proposal import Proposal
 from ha_core.plan.facts.judged import MAX_FINDINGS, MAX_NAMES, MAX_TEXT, judgement
 from ha_core.plan.facts.verdict import error, info, warning
+from ha_core.present.audit import answers_page
 from stack.memory_store import MemoryStore
 from tests.kit.moving import a_move
 from tests.kit.operations import a_switch
@@ -37,6 +39,15 @@ def test_a_move_begins_with_the_judgement_that_people_saw_and_with_that_of_its_s
     stored = environment.operation("switch-1")
     assert stored is not None
     assert (stored.asked_by, stored.approved_by, stored.approved_at) == ("alice", "bob", None)
+
+
+def test_the_page_of_an_operation_says_how_many_ranges_of_all_were_compared() -> None:
+    compared = ComparedCopies(verify="sample", records=1, partitions=3, ranges=2, of_ranges=11, seed=7, seconds=0.1)
+    operation = a_switch(evidence=MoveEvidence(compared=compared))
+
+    lines = [str(line) for line in answers_page(operation, answers(operation, []))]
+
+    assert "  copies: 2 of 11 ranges compared (1 record), equal" in lines
 
 
 def test_operations_of_one_revision_have_these_fields_too(environment: Environment) -> None:

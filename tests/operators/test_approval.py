@@ -75,6 +75,19 @@ def test_the_user_who_triggered_a_run_cannot_approve_it_when_another_user_must(
     assert asked == [becomes]
 
 
+@pytest.mark.usefixtures("asked", "store")
+@pytest.mark.parametrize(("approval", "told"), [("somebody else", True), ("anybody", False)])
+def test_a_question_says_whose_approval_does_not_count(approval: str, told: bool) -> None:
+    """Airflow shows the same page again after an approval that does not count, without a word about the answer."""
+    asking = question(approval)
+    asking.body = "topic orders moves"
+
+    asking.execute(context(approval))
+
+    begins = "**alice asked for this run, so another user has to approve it.**\n\n" if told else ""
+    assert asking.body == f"{begins}topic orders moves"
+
+
 @pytest.mark.usefixtures("asked")
 def test_a_run_is_recorded_as_waiting_from_its_question_to_the_answer(store: MemoryStore) -> None:
     question().execute(context())

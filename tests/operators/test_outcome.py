@@ -1,6 +1,6 @@
 """The first line of a run's result."""
 
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta, timezone
 from types import SimpleNamespace
 from typing import Any
 
@@ -153,6 +153,14 @@ def test_a_dry_run_of_a_forced_move_has_the_loss_in_its_first_line() -> None:
     assert "lack" not in would_move_cluster(planned)
 
 
+def test_readers_of_a_copy_that_was_never_begun_are_said_to_wait_and_not_to_continue_at_it() -> None:
+    empty = warning("copy-empty", "topic orders", "No copier has begun it.", number=4, unit="records")
+
+    line = would_move(Proposal(request=FORCED, revision=1, verdicts=(empty,), moves=MoveSet(topics=("orders",))))
+
+    assert line.endswith("east is taken for dead, and readers wait for its records")
+
+
 def test_a_refused_forced_move_shows_no_effect_on_readers() -> None:
     lives = error("origin-answers", "cluster east", "Origin east answers.", "Use --mode planned.")
     proposal = Proposal(request=FORCED, revision=1, verdicts=(lives,), moves=MoveSet(topics=("orders",)))
@@ -204,15 +212,31 @@ def test_an_operation_has_a_field_for_each_of_the_people_and_the_run_behind_it(m
         "responded_by_user": {"id": "2", "name": "bob"},
         "responded_at": datetime(2026, 11, 21, 11, 30, tzinfo=timezone(timedelta(hours=1))),
     }
-    asked = context({**ALICE, "run_id": "manual__2026-11-21T10:00:00+00:00"}, approved)
+    triggered = datetime(2026, 11, 21, 10, 0, tzinfo=UTC)
+    asked = context({**ALICE, "run_id": "manual__2026-11-21T10:00:00+00:00", "run_after": triggered}, approved)
     asked["ti"].bundle_instance = SimpleNamespace(version="4f2a")
     # When
     found = provenance_of(asked)
     # Then
     assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", "bob", "2026-11-21T10:30:00.000Z")
+    assert found.asked_at == "2026-11-21T10:00:00.000Z"
     assert found.bundle_version == "4f2a"
     run = "manual__2026-11-21T10%3A00%3A00%2B00%3A00"
     assert found.run_url == f"https://airflow.example/dags/switch/runs/{run}"
+
+
+def test_the_user_who_rejected_a_run_is_not_its_approver() -> None:
+    """A page said "REJECTED by bob", and below it "Approved by bob"."""
+    rejected = {
+        "chosen_options": ["Reject"],
+        "responded_by_user": {"id": "2", "name": "bob"},
+        "responded_at": "2026-12-01T09:00:42.477Z",
+    }
+
+    found = provenance_of(context(ALICE, rejected))
+
+    assert (found.asked_by, found.approved_by, found.approved_at) == ("alice", None, None)
+    assert run_by(context(ALICE, rejected)) == "alice (airflow:switch/r)"
 
 
 def test_a_run_without_user_approval_and_bundle_leaves_them_unknown() -> None:

@@ -4,12 +4,13 @@ import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import pytest
 
 from ha_core.operators.pages import watched
 from ha_core.operators.pages.site import Site
-from ha_core.operators.pages.watched import Watched
+from ha_core.operators.pages.watched import Seen, Watched
 
 
 def test_many_viewers_share_one_look() -> None:
@@ -75,6 +76,32 @@ def test_a_failed_look_keeps_the_last_value_and_says_why(monkeypatch: pytest.Mon
         time.sleep(0.005)
     assert {*errors} >= {"ZooKeeper is away"}
     assert not any("secret" in error for error in errors)
+
+
+def test_a_value_from_before_a_time_without_viewers_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page said "Nothing waits for an operator", of 24 minutes ago, while a cluster was dead."""
+    monkeypatch.setattr(watched, "LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr(watched, "FIRST_WAIT_S", 0.1)
+    answers, going_on = ["calm", "a cluster is away"], threading.Event()
+
+    def read() -> str:
+        if len(answers) == 1:
+            assert going_on.wait(10)
+        return answers.pop(0)
+
+    pages = Watched(read, (ValueError,))
+    while pages.seen().value is None:
+        time.sleep(0.01)
+    later_s = time.monotonic() + 1_000
+    monkeypatch.setattr(watched, "time", SimpleNamespace(monotonic=lambda: later_s))
+
+    assert pages.seen() == Seen(None, None, "")
+    going_on.set()
+    found = None
+    while found is None:
+        found = pages.seen().value
+
+    assert found == "a cluster is away"
 
 
 def test_a_look_that_takes_long_is_repeated_rarely(monkeypatch: pytest.MonkeyPatch) -> None:

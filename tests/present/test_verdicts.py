@@ -62,3 +62,10 @@ def test_the_page_on_verdicts_names_codes_that_there_are() -> None:
     named = {code for row in rows for code in re.findall(r"`([^`]+)`", row)}
     assert len(named) > 20
     assert named <= set(get_args(Code))
+
+
+def test_an_amount_of_one_has_its_unit_in_the_singular() -> None:
+    amounts = [error("copy-lags", "topic orders", "", number=count, unit="records").amount for count in (0, 1, 2)]
+
+    assert amounts == ["0 records", "1 record", "2 records"]
+    assert error("copy-lags", "topic orders", "", number=1, unit="ms").amount == "1 ms"

@@ -6,10 +6,11 @@ from pathlib import Path
 import pytest
 
 from ha_core.model import Extent, Topic
+from ha_core.operators.pages.reading import left_behind_of
 from ha_core.plan.facts.problem import Problem
 from ha_core.plan.migration.status import PartitionStatus, TopicStatus
 from ha_core.present.page import Marked, Table
-from ha_core.present.web.blocks import MAX_ROWS, blocks, narrowed
+from ha_core.present.web.blocks import ITSELF, MAX_ROWS, blocks, narrowed
 from ha_core.present.web.drawings import MAX_CELLS, cut_bar, extents_drawing
 from ha_core.present.web.layout import Filter, document
 from ha_core.present.web.problems import FORMS, form_address, problem_cards
@@ -77,6 +78,24 @@ def test_cells_of_names_lead_to_their_pages() -> None:
     assert '<a href="topic?name=a%20b">' in html
     assert '<a href="clients?user=alice">' in html
     assert "group?name=" not in html  # an empty cell leads nowhere
+
+
+@pytest.mark.parametrize(
+    ("cell", "linked"), [("https://airflow/dags/switch/runs/r", True), ("javascript:alert(1)", False), (HOSTILE, False)]
+)
+def test_the_page_of_an_approval_is_a_link_out_of_the_frame(cell: str, linked: bool) -> None:
+    html = str(blocks([Table(("run", "page"), [("r", cell)])], links={"page": ITSELF}))
+
+    assert (f'<a href="{cell}" target="_top">' in html) is linked
+    assert ("<a " in html) is linked
+
+
+def test_records_left_behind_are_told_while_their_cluster_is_away() -> None:
+    """The page of mirrors said only "no topic is mirrored" after a forced switch."""
+    left = Problem("not-reconciled", "cluster east", "Topics are written in west.", "Reconcile.", "switchyard …")
+    away = Problem("cluster-away", "cluster east", "It is away.", "Repair it.", "switchyard …", follows=(left,))
+
+    assert left_behind_of([away, Problem("no-gateway", "gateways", "", "", "")]) == [left]
 
 
 def test_a_filter_looks_in_all_rows_and_an_answer_is_bounded() -> None:

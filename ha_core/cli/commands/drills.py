@@ -12,7 +12,7 @@ from ha_core.model.drill import DrillKind
 from ha_core.operations.drill.canary import Canary, settings_of
 from ha_core.operations.drill.rehearsal import DrillOrder, Rehearsal, begun, go_home, propose
 from ha_core.operations.engine.errors import unchanged
-from ha_core.present.drills import drill_page, drills_page
+from ha_core.present.drills import drill_page, drills_page, often
 from ha_core.present.moves import proposal_page
 
 _Scope = Annotated[list[str], Argument(metavar="SCOPE…", help="As of `switchyard switch`, without cluster:NAME.")]
@@ -117,7 +117,7 @@ def schedule(
         lost_target=lost_target,
     )
     environment.store.write_drill_schedule(stored)
-    return CommandResult(stored, [f"a drill of {' '.join(scope)} is due each {every_days} days"])
+    return CommandResult(stored, [f"a drill of {' '.join(scope)} is due {often(stored)}"])
 
 
 @command("drill unschedule", "Stop expecting a drill.")

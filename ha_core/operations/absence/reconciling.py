@@ -38,7 +38,7 @@ from ha_core.plan.absence.reconciled import (
     old_mirror,
     written_again_from,
 )
-from ha_core.plan.facts.verdict import Verdict, error, listed
+from ha_core.plan.facts.verdict import Verdict, amount, error, listed
 from ha_core.store.errors import ConflictError, LockedError
 
 
@@ -262,9 +262,10 @@ class _Reconciling:
         written = {p: one.log_end - one.start for p, one in sorted(ends.items()) if one.log_end > 0}
         if not written:
             return ""
+        named = (f"partition {p} with {amount(records, 'record')}" for p, records in written.items())
         return (
             f"it got partitions in {tail.cluster} that were unknown when it went on in {tail.target}: "
-            f"{listed(f'partition {p} with {records:,} records' for p, records in written.items())}. No copy has "
+            f"{listed(named)}. No copy has "
             "them: fetch the records that you need, then delete the topic there and link it again"
         )
 

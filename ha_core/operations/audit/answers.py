@@ -97,6 +97,8 @@ class Answers:
     """Those that wrote its history, in the order in which they came."""
     cost: Cost
     state: str
+    begun_at: str
+    """When it took its locks: later than `asked_at` by the time of planning and approval."""
     ended_at: str | None
     result: str
     next: tuple[str, ...]
@@ -118,7 +120,7 @@ class Answers:
 _PLAIN = (
     *("asked_by", "asked_at", "approval", "approved_by", "approved_at", "run_url", "bundle_version", "why"),
     *("scope", "route", "mode", "topics", "groups", "moved_groups", "revision", "executors"),
-    *("state", "ended_at", "result", "next"),
+    *("state", "begun_at", "ended_at", "result", "next"),
 )
 
 
@@ -128,7 +130,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
     gone = operation.state == "undone"
     return Answers(
         asked_by=people.asked_by,
-        asked_at=operation.started,
+        asked_at=people.asked_at or operation.started,
         approval=_approval(operation, people),
         approved_by=people.approved_by,
         approved_at=people.approved_at,
@@ -149,6 +151,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
         executors=tuple(dict.fromkeys([operation.by, *(entry.by for entry in history if entry.by)])),
         cost=cost(operation, history),
         state=operation.state,
+        begun_at=operation.started,
         ended_at=operation.ended,
         result=operation.result,
         next=next_commands(operation),

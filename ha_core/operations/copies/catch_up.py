@@ -20,7 +20,7 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition
 from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.facts.verdict import listed
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.store.errors import FencedOffError
 
 CLOSE_RECORDS, CLOSE_MS = 1_000, 500
@@ -98,7 +98,8 @@ class OwnCopies:
                 )
             if now - said_at >= _SAY_S:
                 missing = _missing(standing)
-                environment.say(f"{len(far)} of {len(standing)} copies have to catch up, {missing} records are known")
+                records = amount(missing, "record", "is", "are")
+                environment.say(f"copies that have to catch up: {len(far)} of {len(standing)}; {records} known")
                 said_at = now
             environment.sleep(_LOOK_S)
         self._read_notes(self._copies)
@@ -204,7 +205,8 @@ def _missing(standing: Mapping[CopyId, CopyStatus]) -> int:
 def _words(standing: Mapping[CopyId, CopyStatus], ids: list[CopyId]) -> str:
     def words(id_: CopyId) -> str:
         status = standing[id_]
-        lag = "its lag is not known" if status.lag_records is None else f"{status.lag_records} records to copy"
+        left = status.lag_records
+        lag = "its lag is not known" if left is None else f"{amount(left, 'record')} to copy"
         return f"{id_.topic}-{id_.partition} ({status.reason or lag})"
 
     return listed(map(words, ids))

@@ -271,7 +271,7 @@ class _Work:
     def words(self) -> str:
         with self._guard:
             records = sum(comparison.compared for comparison in self._totals)
-            return f"{records:,} records are compared, in {sum(self._looked):,} of {self._count:,} ranges"
+            return f"records compared: {records:,}, in {sum(self._looked):,} of {self._count:,} ranges"
 
     def result(self) -> tuple[PartitionCompared, ...]:
         every = zip(self._planned, self._totals, self._looked, strict=True)

@@ -27,6 +27,7 @@ from ha_core.operations.engine.report import Report
 from ha_core.operations.proposal.proposal import Proposal, plan
 from ha_core.operations.proposal.requests import make_request
 from ha_core.operations.running import engine
+from ha_core.plan.facts.verdict import amount
 
 SETTLE_S = 3.0
 """Time after a switch that still counts as its: clients back off, and retry."""
@@ -138,7 +139,7 @@ class Rehearsal:
         if not topics:
             return 0, "no record was without a copy"
         done = reconcile(self.environment, self.order.origin, topics, reason=f"drill: {self.order.reason}")
-        return done.records, f"{done.records} records had no copy"
+        return done.records, f"{amount(done.records, 'record')} had no copy"
 
     def _go_home(self) -> None:
         until = self.clock() + self.order.home_within_s

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.group_move import EMPTY, LogStarts, MovedOffset, MovedTopic, NotMoved, moved_offsets, place_of
 from ha_core.flows.groups import TargetGroup
 from ha_core.flows.translation import SyncStore, Translation, Untranslated, by_runs
@@ -26,8 +27,9 @@ from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import StepFailedError, unchanged
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.report import Report, report_of
-from ha_core.operations.engine.single import Single, beginning, commit_single
+from ha_core.operations.engine.single import beginning, commit_single
 from ha_core.operations.flows.declaring import configuration_of, require_declared
+from ha_core.operations.flows.interrupted_group_moves import REPEAT
 from ha_core.plan.facts.clusters import ListedTopic, Partition
 from ha_core.plan.facts.verdict import amount, listed
 
@@ -35,7 +37,6 @@ MAX_WAIT_S = 3_600.0
 _NOTED_S = 15.0
 """Seconds to wait for copiers' notes, which are written every few seconds."""
 _LOOK_S = 1.0
-_AGAIN = "Run it again: it commits the same offsets."
 _NAMED = 100
 """Maximum number of partitions in the history and in an error."""
 
@@ -165,7 +166,7 @@ def move_group(
                     _commit(journal, plan, source, target, seen)
                     commit_single(journal, (), {}, seen)
             except Exception as error:
-                why = f"Some offsets of group {group} may be committed in {way.target}: {error}. {_AGAIN}"
+                why = f"Some offsets of group {group} may be committed in {way.target}: {error}. {REPEAT}"
                 if journal.operation.state == "running":
                     journal.finish("failed", why)
                 raise StepFailedError(why) from error
@@ -175,24 +176,6 @@ def move_group(
 
 def group_lock(group: str) -> str:
     return f"group:{group}"
-
-
-class MoveGroup(Single):
-    """Ends group moves whose process has died. Only that process knew the flow's clusters, so no other can continue."""
-
-    names = ("move-group",)
-
-    def advance(self, journal: Journal[SingleOperation]) -> None:
-        if journal.operation.state == "running":
-            self.take_back(journal, "interrupted")
-        elif journal.operation.state == "cut":
-            journal.finish("succeeded", "the group's offsets are committed in the target")
-        else:
-            journal.release()
-
-    def take_back(self, journal: Journal[SingleOperation], why: str) -> bool:
-        journal.finish("failed", f"{why}: some offsets may be committed in the target. {_AGAIN}")
-        return True
 
 
 def _commit(

@@ -190,7 +190,7 @@ class MigrationProposal(BaseProposal):
     def title(self) -> str:
         return (
             f"{amount(len(self.topics), 'topic')}: {self.origin} → {self.target}, cut {self.cut}, "
-            f"{len(self.batches)} batches, "
+            f"{len(self.batches)} batch{'' if len(self.batches) == 1 else 'es'}, "
             f"on revision {self.revision}"
         )
 
@@ -199,8 +199,8 @@ class MigrationProposal(BaseProposal):
         """The number of records that will be written to both clusters, in words."""
         known = [records for records in self.doubled.values() if records is not None]
         unknown = len(self.doubled) - len(known)
-        text = f"about {sum(known):,.0f} records"
-        return text + (f", and an unknown number of {unknown} topics with idle partitions" if unknown else "")
+        text = f"about {amount(round(sum(known)), 'record')}"
+        return text + (f", and an unknown number of {amount(unknown, 'topic')} with idle partitions" if unknown else "")
 
 
 def plan_migration(
@@ -293,7 +293,7 @@ def _rates(
         return replace(looked, words=f"{looked.words} (nothing is recorded about them)")
     return Rates(
         {**looked.by_partition, **recorded.by_partition},
-        f"{recorded.words}; for {len(left)} partitions without it, {looked.words}",
+        f"{recorded.words}; for {amount(len(left), 'partition')} without it, {looked.words}",
     )
 
 

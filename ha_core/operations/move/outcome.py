@@ -26,7 +26,8 @@ def over_holes(operation: SwitchOperation) -> str:
     if not holes:
         return ""
     where = f"{amount(len(holes), 'cut')}, {max(holes):,} at most below one" if len(holes) > 1 else "the cut"
-    return f'{sum(holes):,} offsets have no record, below {where} ("Over the hole" in docs/migrating.md)'
+    offsets = amount(sum(holes), "offset", "has", "have")
+    return f'{offsets} no record, below {where} ("Over the hole" in docs/migrating.md)'
 
 
 def _beyond(operation: SwitchOperation) -> str:

@@ -20,7 +20,7 @@ from ha_core.operations.engine.errors import StepFailedError
 from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import Touched
 from ha_core.plan.engine.revision import Documents
-from ha_core.plan.facts.verdict import listed
+from ha_core.plan.facts.verdict import amount, listed
 from ha_core.plan.mirror.held_copies import tail_of, to_hold, unturned
 from ha_core.plan.move.step_verdicts import copies_differ, not_compared
 
@@ -73,7 +73,7 @@ def compared_words(operation: MoveOperation) -> str:
         return ""
     what = "all of them" if copies.verify == "full" else f"a sample, by seed {copies.seed}"
     return (
-        f"{copies.records:,} records of its copies were equal to those of their sources before "
+        f"its copies were compared with their sources before: {amount(copies.records, 'record')}, all equal "
         f"({copies.ranges:,} of {copies.of_ranges:,} ranges: {what})"
     )
 

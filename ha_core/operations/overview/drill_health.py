@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.problem import Problem
+from ha_core.plan.facts.verdict import duration
 
 AWAY_S = 1_800.0
 
@@ -30,7 +31,7 @@ def drill_problems(environment: Environment) -> Iterator[Problem]:
             yield Problem(
                 "drill-overdue",
                 f"drill schedule {schedule.name}",
-                f"Its drill was due {days:.0f} days ago.",
+                f"Its drill was due {duration(days * 86_400)} ago.",
                 f"`{run} {options}`, with its canary's settings; or `switchyard drill unschedule {schedule.name}`.",
                 f"{run} {options} --dry-run",
                 since=schedule.due_at(drills).isoformat(),

@@ -110,7 +110,7 @@ def _approvals(environment: Environment) -> Iterator[Problem]:
                 f"{approval.by or 'the schedule'} asked for it {duration(environment.age_s(approval.since))} ago{why}. "
                 "Airflow "
                 f"rejects it in {duration(left_s)}.",
-                "Approve or reject it in Airflow, on the page of the run or on *Required Actions*."
+                "Approve or reject it in Airflow, on the page of the run or under Required Actions."
                 + (f" {approval.link}" if approval.link else ""),
                 "switchyard status",
                 since=approval.since,

@@ -24,7 +24,7 @@ from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
 from ha_core.operations.engine.single import Single
-from ha_core.operations.flows.moving_group import MoveGroup
+from ha_core.operations.flows.interrupted_group_moves import MoveGroup
 from ha_core.operations.migration.aging import Age
 from ha_core.operations.migration.crossing.migrate import Migrate
 from ha_core.operations.migration.topic_deletion import Delete

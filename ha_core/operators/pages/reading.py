@@ -101,13 +101,18 @@ def fleet_read() -> Callable[[], FleetLook]:
         with _opened() as environment:
             fleet = watch.look(environment)
             now = fleet.picture
-            left = [one for one in now.assessment.problems if one.code in LEFT_BEHIND]
+            left = left_behind_of(now.assessment.problems)
             below = below_mirrors(
                 now.mirrors, now.more["mirror_patterns"], left, now.more["mirror_syncs"], environment.age_s
             )
             return FleetLook(fleet, [*below])
 
     return read
+
+
+def left_behind_of(problems: Sequence[Problem]) -> list[Problem]:
+    """Also those that end with another problem: the cluster that was left is away at first."""
+    return [one for problem in problems for one in (problem, *problem.follows) if one.code in LEFT_BEHIND]
 
 
 def migrations_read() -> tuple[TopicMigration, ...]:

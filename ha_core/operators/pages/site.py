@@ -119,9 +119,9 @@ class Site:
     def _topic_page(self, query: Query) -> WebAnswer:
         name = _needed(query, "name")
         look, seen = reading.topic_read(name), self._topics.seen()
-        groups = (
-            () if seen.value is None else [g for g in seen.value.groups if any(p.topic == name for p in g.partitions)]
-        )
+        groups = None
+        if seen.value is not None:
+            groups = [one for one in seen.value.groups if any(part.topic == name for part in one.partitions)]
         body = contents.topic_contents(name, look.topic, look.clusters, groups)
         return WebAnswer(200, document(name, body, tab="topics", refresh_ms=ASKED_REFRESH_MS))
 

@@ -15,6 +15,9 @@ LOOK_EVERY_S = 5.0
 """Minimum interval of looks: each opens a ZooKeeper session."""
 SHARE = 10
 """An interval is this many times as long as the look took: looks use a tenth of a core at most."""
+UNWATCHED_S = 10.0
+"""A look that begins so long after it was due had no viewer before. The value of the last one may be of hours ago, and
+a page that showed it would tell an operator that nothing waits."""
 FIRST_WAIT_S = 0.6
 """A viewer waits so long for the first look; after that the page says that the look is under way."""
 _log = logging.getLogger(__name__)
@@ -22,7 +25,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Seen(Generic[T]):
-    """:ivar value: of the last look that succeeded; None: there was none yet.
+    """:ivar value: of the last look that succeeded; None: there was none yet, or no viewer for a while.
     :ivar age_s: its age; None without a value.
     :ivar error: why the last look failed; empty: it did not.
     """
@@ -47,15 +50,19 @@ class Watched(Generic[T]):
         self._error = ""
         self._next_s = float("-inf")
         self._looking = False
+        self._outdated = True
 
     def seen(self) -> Seen[T]:
-        """The last value at once; the first one after a short wait."""
+        """The last value at once; the first one, also after a time without viewers, after a short wait."""
         with self._guard:
             if not self._looking and time.monotonic() >= self._next_s:
                 self._looking = True
+                self._outdated |= time.monotonic() - self._next_s >= UNWATCHED_S
                 threading.Thread(target=self._look, name="switchyard-page", daemon=True).start()
-            if self._value is None and not self._error:
-                self._guard.wait_for(lambda: self._value is not None or bool(self._error), FIRST_WAIT_S)
+            if self._outdated:
+                self._guard.wait_for(lambda: not self._outdated, FIRST_WAIT_S)
+            if self._outdated:
+                return Seen(None, None, "")
             age_s = None if self._at_s is None else time.monotonic() - self._at_s
             return Seen(self._value, age_s, self._error)
 
@@ -74,5 +81,5 @@ class Watched(Generic[T]):
                 self._value, self._at_s = value, began_s
             self._error = error
             self._next_s = ended_s + max(LOOK_EVERY_S, SHARE * (ended_s - began_s))
-            self._looking = False
+            self._looking = self._outdated = False
             self._guard.notify_all()

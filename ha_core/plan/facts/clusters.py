@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal, NamedTuple
 
 from ha_core.model import Run
-from ha_core.plan.facts.verdict import duration
+from ha_core.plan.facts.verdict import amount, duration
 
 Partition = tuple[str, int]
 """(topic, partition)."""
@@ -133,7 +133,7 @@ class GroupFacts:
     def words(self) -> str:
         if self.age_s is not None:
             return f"last seen {duration(self.age_s)} ago{f' as {self.state}' if self.state else ''}"
-        return f"{self.state}, {len(self.members)} members"
+        return f"{self.state}, {amount(len(self.members), 'member')}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """One finding of a pre-flight."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Literal, get_args
@@ -23,8 +23,8 @@ Code = Literal[
     "beyond-map",
     "below-map", "lost-records", "compacted", "transactional", "fewer-replicas", "fewer-in-sync", "other-users",
     "mirrored", "also-mirrored", "goes-to-copy", "copy-unknown",
-    "copy-lags", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy", "copy-differs", "copy-damaged",
-    "not-compared",
+    "copy-lags", "copy-empty", "copy-stopped", "copy-begins-later", "no-room-in-map", "tail-in-copy",
+    "copy-differs", "copy-damaged", "not-compared",
     "not-in-sync", "under-replicated",
     "loop", "second-writer", "third-cluster", "name-taken",
     "not-created", "setting-refused", "setting-unknown", "setting-differs", "default-differs", "unsafe-origin",
@@ -46,6 +46,8 @@ Unit = Literal[
     "", "records", "offsets", "ms", "partitions", "members", "clients", "transactions", "uses", "topics", "settings"
 ]
 """Unit of a verdict's number; empty: it has none."""
+_ONE: Mapping[Unit, str] = {unit: unit.removesuffix("s") for unit in get_args(Unit) if unit != "ms"}
+"""Unit → its singular."""
 _MAX_NAMED = 5
 
 
@@ -68,7 +70,9 @@ class Verdict:
     @property
     def amount(self) -> str:
         """The number with its unit; empty: none."""
-        return "" if self.number is None else f"{self.number:,} {self.unit}"
+        if self.number is None:
+            return ""
+        return f"1 {_ONE.get(self.unit, self.unit)}" if self.number == 1 else f"{self.number:,} {self.unit}"
 
     @property
     def words(self) -> str:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ha_core.model import Use
-from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, warning
+from ha_core.plan.facts.verdict import Verdicts, amount, duration, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
 
 _JAVA = "apache-kafka-java"
@@ -140,9 +140,9 @@ def open_ones(case: PreflightCase) -> Verdicts:
             yield (warning if late else info)(
                 "open-transaction",
                 f"topic {topic}",
-                f"{len(others)} transactions are open in topic {topic}, the oldest has written nothing for "
-                f"{duration(oldest)}: {which}. The move waits {request.drain_timeout_s:g} s for them, and is undone "
-                "otherwise.",
+                f"{amount(len(others), 'transaction', 'is', 'are')} open in topic {topic}, the oldest has written "
+                f"nothing for {duration(oldest)}: {which}. The move waits {request.drain_timeout_s:g} s for them, and "
+                "is undone otherwise.",
                 "Let them end, or give --drain-timeout longer than they take." if late else "Nothing.",
                 number=len(others),
                 unit="transactions",

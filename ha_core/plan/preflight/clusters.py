@@ -6,7 +6,7 @@ from typing import NamedTuple
 from ha_core.model import MoveRequest
 from ha_core.model.scope import format_topic
 from ha_core.plan.facts.similar import did_you_mean
-from ha_core.plan.facts.verdict import Verdicts, duration, error, info, listed, warning
+from ha_core.plan.facts.verdict import Verdicts, amount, duration, error, info, listed, warning
 from ha_core.plan.preflight.case import PreflightCase
 
 OLD_S = 3600.0
@@ -168,8 +168,8 @@ def last_seen(case: PreflightCase) -> Verdicts:
         yield (warning if old else info)(
             "last-seen",
             about,
-            f"Facts of {len(ages)} topics were last recorded {duration(max(ages))} ago: partitions, settings and log "
-            "ends. The cut is above all that they can have grown by since.",
+            f"Facts of {amount(len(ages), 'topic')} were last recorded {duration(max(ages))} ago: partitions, settings "
+            "and log ends. The cut is above all that they can have grown by since.",
             "Run the DAG record_facts more often." if old else "",
         )
     if unknown:
@@ -185,8 +185,8 @@ def last_seen(case: PreflightCase) -> Verdicts:
         yield info(
             "group-last-seen",
             about,
-            f"The offsets of {len(groups)} groups are those of {duration(max(groups))} ago: records that they have "
-            "read since come again.",
+            f"The offsets of {amount(len(groups), 'group')} are those of {duration(max(groups))} ago: records "
+            "that were read since come again.",
         )
 
 

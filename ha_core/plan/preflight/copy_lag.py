@@ -45,7 +45,7 @@ class CopyLagBound:
     def lacked(self) -> str:
         """Known lag of the copy, and its age, in words."""
         oldest = "" if not self.ms else f", the oldest of {self.ms / 1000:.1f} s,"
-        lag = f"{self.records:,} records{oldest}" if self.records else "nothing"
+        lag = f"{amount(self.records, 'record')}{oldest}" if self.records else "nothing"
         return f"{lag} as of {duration(self.age_s)} ago"
 
     @property

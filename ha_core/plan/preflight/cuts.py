@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from ha_core.model import MoveRequest, View
 from ha_core.model.topic import client_end
 from ha_core.plan.facts.clusters import Partition
-from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.facts.verdict import Verdicts, amount, error, info, listed, warning
 from ha_core.plan.migration.cuts import Rates, hole, least_rate
 from ha_core.plan.preflight.case import PreflightCase
 
@@ -163,7 +163,8 @@ def idle(cuts: Cuts) -> Verdicts:
         yield info(
             "idle-partitions",
             "idle partitions",
-            f"Nothing was written recently to {len(still)} partitions ({listed(f'{t}-{p}' for t, p in still)}): "
-            "each reaches its cut with its next record. Until then the rest of its topic is written to both clusters.",
+            f"Nothing was written recently to {amount(len(still), 'partition')} "
+            f"({listed(f'{t}-{p}' for t, p in still)}): each reaches its cut with its next "
+            "record. Until then the rest of its topic is written to both clusters.",
             f"Nothing; they can be ended {ways}.",
         )

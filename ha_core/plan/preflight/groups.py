@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from ha_core.plan.facts.clusters import Partition
 from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.facts.verdict import Verdicts, error, info, listed, warning
+from ha_core.plan.facts.verdict import Verdicts, amount, error, info, listed, warning
 from ha_core.plan.move.closure import users_at
 from ha_core.plan.preflight.case import PreflightCase
 from ha_core.plan.routing.resolve import at_home, group_homes
@@ -56,7 +56,7 @@ def _group(case: PreflightCase, group: str) -> Verdicts:
     if there is not None and there.members:
         # A group that was here before keeps members here until their session ends.
         level = error if document is None or document.cluster is None else warning
-        text = f"Group {group} has {len(there.members)} members in {request.target} already."
+        text = f"Group {group} has {amount(len(there.members), 'member')} in {request.target} already."
         way, count = "Stop them, or wait until their session has ended.", len(there.members)
         yield level("members-in-target", about, text, way, number=count, unit="members")
     if here is None:

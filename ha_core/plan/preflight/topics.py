@@ -138,7 +138,7 @@ def _foreign(case: PreflightCase, topic: str, foreign: Mapping[int, int], starts
     origin, target = case.request.origin, case.request.target
     records = sum(end - starts[p] for p, end in foreign.items())
     parts = listed(f"partition {p}" for p in sorted(foreign))
-    text = f"Topic {topic} has data of its own in {target}: {records} offsets in {parts}, unknown to any map."
+    text = f"Topic {topic} has data of its own in {target}: {amount(records, 'offset')} in {parts}, unknown to any map."
     way = f"Delete it in {target} if it is not needed, or choose another target."
     if any((tail.topic, tail.cluster) == (topic, target) for tail in case.tails):
         text += f" It is the log that a forced move left when {target} did not answer."
@@ -207,8 +207,9 @@ def against_the_map(case: PreflightCase) -> Verdicts:
                 yield warning(
                     "beyond-map",
                     f"topic {topic.name}",
-                    f"{what} has {log_end - end} offsets in {target} above the end of its map: they are surplus of a "
-                    "migration with a predicted cut, or went around the gateways. They are not part of the topic.",
+                    f"{what} has {amount(log_end - end, 'offset')} in {target} above the end of its map: surplus of a "
+                    "migration with a predicted cut, or records of a client that bypasses gateways. The topic does not "
+                    "have them.",
                     "Nothing, after such a migration. Else find the client that bypasses gateways; copy what matters.",
                     number=log_end - end,
                     unit="offsets",
@@ -239,8 +240,8 @@ def lost(case: PreflightCase) -> Verdicts:
                 yield error(
                     "lost-records",
                     f"topic {topic.name}",
-                    f"Partition {partition} of topic {topic.name} ends at {log_end} in {target}, and held {known} "
-                    "offsets before that cluster died: records were lost there.",
+                    f"Partition {partition} of topic {topic.name} ends at {log_end} in {target}, and held offsets "
+                    f"up to {known} before that cluster died: records were lost there.",
                     f"Restore them, or accept the loss: `switchyard origins check {topic.name} --accept-loss`.",
                     number=known - log_end,
                     unit="offsets",

@@ -19,6 +19,8 @@ LINKS: Mapping[str, str] = {
     "user": "clients?user={}",
 }
 """Column of a table → address of a page about its cell."""
+ITSELF = "itself"
+"""In place of an address: the cell is one, of a page beside this one."""
 _CODE = re.compile(r"`([^`]+)`")
 
 
@@ -48,6 +50,13 @@ def text(words: object) -> Markup:
 def marked(words: object) -> Markup:
     """A class attribute for its mark."""
     return Markup(' class="{}"').format(words.mark) if isinstance(words, Marked) else Markup("")
+
+
+def page_link(address: str) -> Markup:
+    """The address as a link out of the frame; as text if a browser might not open a page by it."""
+    if not address.startswith(("http://", "https://")):
+        return text(address)
+    return Markup('<a href="{}" target="_top">{}</a>').format(address, text(address))
 
 
 def _has(row: Sequence[object], wanted: Sequence[str]) -> bool:
@@ -84,4 +93,6 @@ def _cell(cell: object, link: str) -> Markup:
         return cell
     if not link or not str(cell):
         return text(cell)
+    if link == ITSELF:
+        return page_link(str(cell))
     return Markup('<a href="{}">{}</a>').format(link.format(quote(str(cell), safe="")), text(cell))

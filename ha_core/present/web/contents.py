@@ -20,7 +20,7 @@ from ha_core.present.mirrors import mirrors_page
 from ha_core.present.page import Page, Table
 from ha_core.present.state import group_page, groups_page, history_page, migrations_page, operations_page, topics_page
 from ha_core.present.status import caches_page
-from ha_core.present.web.blocks import blocks, narrowed
+from ha_core.present.web.blocks import ITSELF, blocks, narrowed
 from ha_core.present.web.drawings import cut_bar, extents_drawing
 from ha_core.present.web.problems import problem_cards
 
@@ -34,7 +34,7 @@ def fleet_contents(fleet: Fleet) -> Markup:
     now = fleet.picture
     waits = problem_cards(now.assessment.problems, now.assessment.notices)
     tables = [*sections_page(fleet_sections(fleet)), *caches_page(now.platform, now.gateways)]
-    links = {"operation": "operation?id={}", "topic": "topic?name={}", "cluster": "clients?cluster={}"}
+    links = {"operation": "operation?id={}", "topic": "topic?name={}", "cluster": "clients?cluster={}", "page": ITSELF}
     return waits + blocks(tables, links=links) + blocks([f"revision {now.revision}"])
 
 
@@ -58,10 +58,12 @@ def groups_contents(overview: Overview, words: str) -> Markup:
     return blocks(narrowed(groups_page(overview.groups, overview.unasked), words))
 
 
-def topic_contents(name: str, topic: Topic | None, clusters: Collection[str], groups: Sequence[GroupLag]) -> Markup:
+def topic_contents(
+    name: str, topic: Topic | None, clusters: Collection[str], groups: Sequence[GroupLag] | None
+) -> Markup:
     """:param topic: its map; None: it was never moved.
     :param clusters: those that have it, if it has no map.
-    :param groups: those that have committed offsets of it.
+    :param groups: those that have committed offsets of it; None: they are not known yet.
     """
     if topic is None:
         where = ", ".join(sorted(clusters)) or "no cluster that answers"
@@ -70,7 +72,9 @@ def topic_contents(name: str, topic: Topic | None, clusters: Collection[str], gr
         )
     else:
         drawn = extents_drawing(topic)
-    read_by = groups_page(groups, {}) if groups else ["no group that answered has committed offsets of it"]
+    read_by: Page = ["Its groups are being looked up …"]
+    if groups is not None:
+        read_by = groups_page(groups, {}) if groups else ["no group that answered has committed offsets of it"]
     return drawn + blocks(read_by) + Markup('<p><a href="history?topic={}">Its history</a></p>').format(name)
 
 
@@ -97,7 +101,8 @@ def operation_contents(operation: Operation, answers: Answers, entries: Collecti
 def mirrors_contents(mirrors: MirrorsNow, more: Page, away: Sequence[Problem], at: str) -> Markup:
     """:param away: clusters that do not answer and have mirrors, as problems: a banner each."""
     banner = problem_cards(away) if away else Markup("")
-    return banner + Markup(svg(mirrors, at)) + blocks([*mirrors_page(mirrors), *more])
+    drawn = Markup(svg(mirrors, at)) if mirrors.rows else Markup("")
+    return banner + drawn + blocks([*mirrors_page(mirrors), *more])
 
 
 def _with_bars(block: str | Table, migrations: Sequence[TopicMigration]) -> str | Table:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 
 from ha_core.model import Extent, Topic
+from ha_core.plan.facts.verdict import amount
 from ha_core.plan.migration.status import PartitionStatus, TopicStatus
 from ha_core.present.colours import COLOURS, GREEN, GREY, ORANGE
 from ha_core.present.extents import end_words, widths
@@ -44,7 +45,7 @@ def _cell(partitions: Sequence[PartitionStatus]) -> tuple[str, str]:
     more = f" and {len(partitions) - 1} more" if len(partitions) > 1 else ""
     words = (
         f"has reached its cut at {worst.end_offset:,}",
-        f"{worst.missing or 0:,} records to its cut at {worst.end_offset:,}",
+        f"{amount(worst.missing or 0, 'record')} to its cut at {worst.end_offset:,}",
         f"its end is not known; its cut is at {worst.end_offset:,}",
     )[rank(worst)]
     return (GREEN, ORANGE, GREY)[rank(worst)], f"partition {worst.partition}{more}: {words}"

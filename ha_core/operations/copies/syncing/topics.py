@@ -10,7 +10,7 @@ from ha_core.operations.copies.syncing.pair import MirrorPair, Synced, SyncOvert
 from ha_core.operations.copies.syncing.rights import sync_rights
 from ha_core.operations.engine.environment import Environment
 from ha_core.plan.facts.settings import TOGETHER, Settings, SettingsDue, as_copy, as_writer, keeps_all
-from ha_core.plan.facts.verdict import listed
+from ha_core.plan.facts.verdict import amount, listed
 
 SETTINGS_S, SETTINGS_PAUSE_S = 10.0, 0.1
 """Time that brokers may need to show a setting that their controller has accepted."""
@@ -47,8 +47,8 @@ def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
             pair.add_finding("partitions", about, text, stop=True)
         elif theirs > ours:
             text = (
-                f"{target} has {theirs} partitions, {source} {ours}: none can be taken away. Give it as many in "
-                f"{source}; or unlink it, delete the copy, and link it again."
+                f"{target} has {amount(theirs, 'partition')}, {source} {ours}: none can be taken away. Give it as many "
+                f"in {source}; or unlink it, delete the copy, and link it again."
             )
             pair.add_finding("partitions", about, text, stop=True)
         elif ours > theirs:
@@ -56,7 +56,7 @@ def _grow(pair: MirrorPair, topics: Collection[str]) -> None:
     refused = {} if pair.dry_run else pair.target.grow_topics(wanted, pair.topics_unchanged(wanted)) if wanted else {}
     for topic, count in wanted.items():
         if topic in refused:
-            text = f"{source} has {count} partitions, and {target} refuses to have as many: {refused[topic]}"
+            text = f"{source} has {amount(count, 'partition')}, and {target} refuses to have as many: {refused[topic]}"
             pair.add_finding("partitions", f"topic {topic}", text, stop=True)
         else:
             pair.changed("partitions", f"topic {topic}", f"{there[topic]} → {count} partitions")

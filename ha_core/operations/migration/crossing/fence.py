@@ -154,7 +154,7 @@ class BehindFence(FencedEnd[FencePart]):
         ends = {key: self.sides.origin[key].log_end for key in self.cuts}
         clients = as_clients(self.before, ends)
         lowered = {key: clients[key] for key, cut in self.cuts.items() if ends[key] < cut}
-        return self.origin_detail(clients) | bounded("lowered_to", lowered), f"{len(lowered)} cuts lowered"
+        return self.origin_detail(clients) | bounded("lowered_to", lowered), f"{amount(len(lowered), 'cut')} lowered"
 
 
 def lift(journal: Journal[MigrateOperation]) -> None:
