@@ -64,7 +64,7 @@ RULES = (
     Rule("ha_core/model", (), ("pydantic", "re2"), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
-    Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts.clusters"), ("javaproperties",), IMPURE, clock=False),
+    Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts"), ("javaproperties",), IMPURE, clock=False),
     Rule(
         "ha_core/client_properties",
         (

@@ -207,13 +207,10 @@ class FlowReader:
             return None
 
     def _filter(self, name: str, own: str) -> NameFilter:
-        lists = []
-        for key in (name, f"{name}.exclude"):
-            found = self.get(key)
-            if not found.value and key == name and found.line:
-                self._file.remark(found.line, f"{key} of {self.source}->{self.target} is blank and matches nothing")
-            lists.append(self._patterns(key))
-        return NameFilter(*lists, self._own_filter(own))
+        found = self.get(name)
+        if not found.value and found.line:
+            self._file.remark(found.line, f"{name} of {self.source}->{self.target} is blank and matches nothing")
+        return NameFilter(self._patterns(name), self._patterns(f"{name}.exclude"), self._own_filter(own))
 
     def _patterns(self, name: str) -> Patterns:
         found = self.get(name)

@@ -60,6 +60,7 @@ ACCOUNT_RIGHTS = (
     AccountRights("target", "group `SOURCE-mm2`", (DESCRIBE,), "always: whether MirrorMaker 2 still runs"),
     AccountRights("target", "copied groups", (READ,), "`sync.group.offsets.enabled`, `flows move-group`"),
     AccountRights("target", "cluster", (ALTER, DESCRIBE), _ACLS),
+    AccountRights("target", "cluster", (DESCRIBE_CONFIGS,), "new remote topics without bounds for timestamps"),
 )
 """All rights that an account needs. Read, Write and Alter include Describe; AlterConfigs includes DescribeConfigs."""
 

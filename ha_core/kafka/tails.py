@@ -81,13 +81,18 @@ def take_below(fetched_part: tuple[int, bytes], end: int, into: list[Batch]) -> 
 
 def raw_notes(asking: Asking, log: Partition, start: int, end: int) -> Iterator[tuple[bytes, bytes]]:
     for data in _read(asking, log, start, end):
-        for batch in batches(data, 0, len(data)):
-            if batch.attributes & CONTROL:
-                continue
-            for record in read_records(data, batch):
-                key, value, _ = fields(record.rest)
-                if key is not None and value is not None:
-                    yield key, value
+        yield from notes_in(data)
+
+
+def notes_in(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Key and value of each record that has both."""
+    for batch in batches(data, 0, len(data)):
+        if batch.attributes & CONTROL:
+            continue
+        for record in read_records(data, batch):
+            key, value, _ = fields(record.rest)
+            if key is not None and value is not None:
+                yield key, value
 
 
 def fetch_each(

@@ -5,8 +5,8 @@ the copy log read it once: `fence_copies` (`fencing`), `read_notes` of all that 
 asks for many copies at once, and a copy that cannot be taken over has its error in place of a result.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property, partial
 from typing import NamedTuple, TypeVar
 
 from ha_core.kafka.errors import (
@@ -15,6 +15,7 @@ from ha_core.kafka.errors import (
     TopicMissingError,
 )
 from ha_core.kafka.fencing import fence_all
+from ha_core.kafka.notes_of_logs import KnownLogs
 from ha_core.kafka.offsets import Offsets, apart
 from ha_core.kafka.tails import fetch_each, log_end, log_ends, or_raise, raw_notes, take_below
 from ha_core.mirror.notes import CopyId, NotedCopies, Notes, copy_of, is_page, key_prefix, prefix_of, transactional_id
@@ -123,19 +124,13 @@ class Takeover(Offsets):
         :raises TakenOverError: another process took one over later.
         :raises TopicMissingError: a copy or the copy log does not exist.
         """
-        by_log: dict[Partition, list[Fenced]] = {}
-        for fenced in map(or_raise, self.fence_copies(list(copies), timeout_s).values()):
-            by_log.setdefault(fenced.copy.log, []).append(fenced)
-        notes: dict[CopyId, Notes | CopyDamagedError] = {}
-        for log, several in by_log.items():
-            notes |= self.read_notes_of_each(log, dict.fromkeys([one.copy.id for one in several], 0), whole_map)
+        all_fenced = [or_raise(fenced) for fenced in self.fence_copies(list(copies), timeout_s).values()]
+        by_log: dict[Partition, list[CopyId]] = {}
+        for fenced in all_fenced:
+            by_log.setdefault(fenced.copy.log, []).append(fenced.copy.id)
+        notes = self.notes_of_logs(by_log, whole_map)
         damaged = {id_: found for id_, found in notes.items() if isinstance(found, CopyDamagedError)}
-        sound = [
-            (one, found)
-            for several in by_log.values()
-            for one in several
-            if not isinstance(found := notes[one.copy.id], CopyDamagedError)
-        ]
+        sound = [(one, found) for one in all_fenced if not isinstance(found := notes[one.copy.id], CopyDamagedError)]
         settled: dict[CopyId, TakenOver | CopyDamagedError] = {}
         for id_, result in self.settle_copies(sound, timeout_s).items():
             settled[id_] = result if isinstance(result, CopyDamagedError) else or_raise(result)
@@ -181,6 +176,20 @@ class Takeover(Offsets):
 
     def _log_ends(self, keys: list[Partition], timeout_s: float | None) -> dict[Partition, int | KafkaAdminError]:
         return {**log_ends(self.asking(timeout_s), keys)}
+
+    def notes_of_logs(
+        self, copies: Mapping[Partition, Collection[CopyId]], whole_map: bool, timeout_s: float = _LOG_TIMEOUT_S
+    ) -> dict[CopyId, Notes | CopyDamagedError]:
+        """Current notes of these copies, by the partition of the copy log that has them; an error for a damaged one.
+        Reads only what was appended since the last call."""
+        if not copies:
+            return {}
+        leaders = self.leaderships(copies, timeout_s)
+        return self._known_logs.read(self.asking(timeout_s), leaders, copies, whole_map)
+
+    @cached_property
+    def _known_logs(self) -> KnownLogs:
+        return KnownLogs()
 
     def read_notes(
         self,

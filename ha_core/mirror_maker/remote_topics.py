@@ -2,10 +2,10 @@
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ha_core.flows.flow_config import FlowConfig
-from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, remote_names, remote_plan
+from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, WantedCopy, remote_names, remote_plan
 from ha_core.flows.remote_topics import TIME_BOUNDS, changes, remote_acls
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
@@ -57,18 +57,23 @@ class RemoteTopics:
         others = self.others([remote for _, remote in remote_names(route, source)])
         plan = remote_plan(route, source, target, others)
         if (plan.create or plan.grow) and self.leads():
+            wanted, known = plan, plan.copies
             earlier = [
                 SkippedTopic(topic, self.refused[remote])
                 for remote, topic in plan.create.items()
                 if remote in self.refused
             ]
-            yield _so_far(plan, earlier)
+            yield _so_far(plan, known, earlier)
             self.refused = {}
-            self.claim(plan.create)
-            for _ in self._create(plan.create, source):
-                yield _so_far(remote_plan(route, source, self.target.list_topics(), others), earlier)
-            self._grow(plan.grow)
-            plan = remote_plan(route, source, self.target.list_topics(), others)
+            self.claim(wanted.create)
+            for _ in self._create(wanted.create, source):
+                plan = remote_plan(route, source, self.target.list_topics(), others)
+                known = _with(known, plan.copies)
+                yield _so_far(plan, known, earlier)
+            if wanted.grow:
+                self._grow(wanted.grow)
+                plan = remote_plan(route, source, self.target.list_topics(), others)
+            plan = replace(plan, copies=_with(known, plan.copies))
         refused = [SkippedTopic(plan.create[remote], self._why(remote)) for remote in plan.create]
         yield RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
 
@@ -184,9 +189,15 @@ class RemoteTopics:
         ]
 
 
-def _so_far(plan: RemotePlan, refused: Iterable[SkippedTopic]) -> RemotePlan:
+def _with(known: Iterable[WantedCopy], new: Iterable[WantedCopy]) -> tuple[WantedCopy, ...]:
+    """All of them; the new copy into a topic counts. A broker that has not heard of a topic yet, which another one has
+    told of, must not end the topic's copy."""
+    return tuple({copy.remote_topic: copy for copy in (*known, *new)}.values())
+
+
+def _so_far(plan: RemotePlan, copies: tuple[WantedCopy, ...], refused: Iterable[SkippedTopic]) -> RemotePlan:
     """The plan while topics are still being created.
 
     :param refused: topics that could not be created at the last look.
     """
-    return RemotePlan({}, {}, plan.copies, (*plan.skipped, *refused))
+    return RemotePlan({}, {}, copies, (*plan.skipped, *refused))

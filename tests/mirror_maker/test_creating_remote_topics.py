@@ -40,6 +40,9 @@ class Cluster:
     def list_topics(self) -> dict[str, ListedTopic]:
         return dict(self.topics)
 
+    def broker_settings(self, _: Iterable[str]) -> dict[str, str]:
+        return {}
+
     def create_topics(self, specs: list[TopicSpec], timeout_s: float) -> Created:
         self.requests.append(len(specs))
         if refused := self.refuses & {spec.name for spec in specs}:
@@ -87,3 +90,14 @@ def test_a_topic_that_cannot_be_created_is_skipped_in_every_plan_after_it_was_re
     assert [record.getMessage() for record in caplog.records if record.levelname == "WARNING"] == [
         "A->B: A.u is not created: Cluster B: does not accept A.u."
     ]
+
+
+def test_a_broker_that_does_not_know_a_topic_yet_ends_no_copy_of_it() -> None:
+    # Given 250 topics, and a cluster whose brokers answer in turns, one of which learns of topics late
+    class Behind(Cluster):
+        def list_topics(self) -> dict[str, ListedTopic]:
+            known = super().list_topics()
+            return {} if len(known) == 201 else known
+
+    source, target = Cluster(f"t{number}" for number in range(250)), Behind(["A.t0"])
+    assert [len(plan.copies) for plan in remote_topics(source, target).look()] == [1, 101, 101, 250, 250]

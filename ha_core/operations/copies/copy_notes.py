@@ -61,7 +61,7 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
     extent_count = sum(len(extents) for topic in maps for extents in topic.partitions.values())
     try:
         admin = admin_of(environment, target)
-        read = partial(_read, environment, admin, copies, timeout_s=timeout_s)
+        read = partial(_read, admin, copies, timeout_s=timeout_s)
         newest = list[Progress]()
         for notes in read(whole_map=False):
             key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
@@ -127,16 +127,13 @@ def _left(environment: Environment, case: PreflightCase, tail: LostTail, partiti
         return True
 
 
-def _read(
-    environment: Environment, target: Admin, copies: Collection[CopyPartition], *, whole_map: bool, timeout_s: float
-) -> list[Notes]:
-    """Read each part of the copy log once, in parallel; a part that does not exist yet has no notes."""
+def _read(target: Admin, copies: Collection[CopyPartition], *, whole_map: bool, timeout_s: float) -> list[Notes]:
+    """A part of the copy log that does not exist yet has no notes. The takeover of the switch goes on from here."""
     by_log = grouped((copy.log, copy.id) for copy in copies)
     there = target.leaderships(by_log, timeout_s)
-
-    def read(log: Partition) -> Collection[Notes]:
-        if log not in there:
-            return ()
-        return target.read_notes(log, dict.fromkeys(by_log[log], 0), whole_map, timeout_s).values()
-
-    return [notes for some in environment.pool.map(read, by_log) for notes in some]
+    found = list[Notes]()
+    for notes in target.notes_of_logs({log: by_log[log] for log in there}, whole_map, timeout_s).values():
+        if isinstance(notes, CopyDamagedError):
+            raise notes
+        found.append(notes)
+    return found

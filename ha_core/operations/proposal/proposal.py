@@ -186,7 +186,9 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
 
 def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
     """Growth of the origin's logs since they were last recorded."""
-    known = environment.store.known(KnownTopic, origin, moves.topics) if moves.topics else {}
+    if not moves.topics:
+        return None, "no topic moves"
+    known = environment.store.known(KnownTopic, origin, moves.topics)
     grown, oldest = 0.0, 0.0
     for name, seen in known.items():
         now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
