@@ -35,12 +35,14 @@ class BenchOutcome:
     """`figures` are for machines (JSON types only); `tables` and `remarks` show them to people.
 
     :ivar unmeasured: rows without a figure, each with its reason; a benchmark with such rows fails.
+    :ivar missed: goals that the figures miss; the benchmark fails, and shows all figures.
     """
 
     figures: Mapping[str, Any]
     tables: tuple[FigureTable, ...]
     remarks: tuple[str, ...] = field(default=())
     unmeasured: tuple[str, ...] = field(default=())
+    missed: tuple[str, ...] = field(default=())
 
 
 def percentile(values: Sequence[float], percent: float) -> float:

@@ -3,7 +3,8 @@
 
 Users who may read runs of `sync_mirrors` may read the pages, which have the contents of their logs. Airflow does not
 authenticate callers of a plugin's app: without the dependency below it would answer everybody. The pages change
-nothing: their forms trigger runs by Airflow's own API.
+nothing: their forms trigger runs by Airflow's own API. `/switchyard/metrics` alone is for everybody, as Airflow's own
+`/api/v2/monitor/health` is, whose content it has for Prometheus.
 
 Every process of Airflow executes this file, that of each task too, so the app is built at its first call.
 """
@@ -52,7 +53,25 @@ def _app() -> Any:
     for name in FILES:
         app.add_api_route(f"/{name}", asset, methods=["GET"], response_model=None)
     app.mount(f"/{RUNS}", _runs_app())
+    app.add_route("/metrics", _metrics_page(), methods=["GET"])  # a plain route: dependencies do not hold for it
     return app
+
+
+def _metrics_page() -> Any:
+    from fastapi import Request
+    from fastapi.responses import Response
+
+    from ha_core.operators.pages.health import HealthBusyError, airflow_health
+
+    health = airflow_health()
+
+    def metrics(_: Request) -> Response:
+        try:
+            return Response(health.render(), headers=HEADERS, media_type=health.media_type)
+        except HealthBusyError as error:
+            return Response(f"{error}\n", 503, HEADERS, media_type="text/plain")
+
+    return metrics
 
 
 def _runs_app() -> Any:

@@ -12,5 +12,6 @@ if __name__ == "__main__":
         sys.path.insert(0, str(here.parent))
 
     from spark_jobs.command import main
+    from spark_jobs.leaving import leave
 
-    sys.exit(main(sys.argv[1:]))
+    leave(main(sys.argv[1:]))

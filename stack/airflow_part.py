@@ -39,7 +39,8 @@ class AirflowSettings:
     port: int
     worker_log_port: int
     triggerer_log_port: int
-    zookeeper_port: int
+    zookeeper: str
+    """`host:port[,host:port…]`."""
     zookeeper_root: str
     service_user: str
     service_password: str | None
@@ -101,8 +102,7 @@ class AirflowSettings:
             "AIRFLOW_CONN_SWITCHYARD_ZOOKEEPER": json.dumps(
                 {
                     "conn_type": "switchyard_zookeeper",
-                    "host": LOOPBACK,
-                    "port": self.zookeeper_port,
+                    "host": self.zookeeper,
                     "extra": {"root": self.zookeeper_root},
                 }
             ),

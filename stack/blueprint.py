@@ -29,7 +29,7 @@ from stack.spark_java import spark_environment
 from stack.spark_part import ConnectPart, MasterPart, SparkSettings, WorkerPart
 from stack.specs import StackSpec
 from stack.tls import StackTls
-from stack.zookeeper_part import ZooKeeperPart
+from stack.zookeeper_part import Ensemble
 
 ZOOKEEPER_ROOT = "/switchyard"
 USERS = ("admin", "orders-app", "billing-app", "payments-app")
@@ -43,7 +43,7 @@ class Blueprint:
     layout: Layout
     spec: StackSpec
     ports: PortBlock
-    zookeeper: ZooKeeperPart
+    zookeeper: Ensemble
     clusters: tuple[KafkaCluster, ...]
     users: Mapping[str, str]
     service_password: str | None
@@ -62,7 +62,7 @@ class Blueprint:
         airflow = [] if self.airflow is None else airflow_parts(self.airflow)
         platform: list[StackPart] = [] if self.platform is None else [self.platform]
         return [
-            self.zookeeper,
+            *self.zookeeper.members,
             *self.brokers,
             *platform,
             *self.gateways,
@@ -181,7 +181,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
         layout=layout,
         spec=spec,
         ports=ports,
-        zookeeper=ZooKeeperPart(layout.home("zookeeper"), ports.next_port(), java, tls, zookeeper_security),
+        zookeeper=Ensemble.of(spec.zookeepers, layout.home, ports.next_port, java, tls, zookeeper_security),
         clusters=clusters,
         users=users,
         service_password=service_password,
@@ -233,7 +233,7 @@ def draw(layout: Layout, request: Mapping[str, Any], say: Say) -> Blueprint:
             port=ports.next_port(),
             worker_log_port=ports.next_port(),
             triggerer_log_port=ports.next_port(),
-            zookeeper_port=blueprint.zookeeper.port,
+            zookeeper=blueprint.zookeeper.address,
             zookeeper_root=ZOOKEEPER_ROOT,
             service_user=SERVICE_USER,
             service_password=service_password,

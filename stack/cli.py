@@ -21,7 +21,9 @@ Dir = Annotated[Path | None, typer.Option("--dir", help="The stack's folder; wit
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 PartName = Annotated[
     str,
-    typer.Argument(help="zookeeper, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, mirror/executor …"),
+    typer.Argument(
+        help="zookeeper, zookeeper/2, cluster/east, cluster/east/1, gateway/1, airflow/scheduler, mirror/executor …"
+    ),
 ]
 
 
@@ -54,6 +56,7 @@ def up(
     ] = None,
     gateways: Annotated[int, typer.Option(help="How many gateways.")] = 2,
     workers: Annotated[int, typer.Option(help="How many workers each gateway has.")] = 1,
+    zookeepers: Annotated[int, typer.Option(help="How many members ZooKeeper has: 1, 3 or 5.")] = 1,
     airflow: Annotated[bool, typer.Option("--airflow", help="Airflow with the project's DAGs, too.")] = False,
     spark: Annotated[bool, typer.Option("--spark", help="A Spark master with one worker, too.")] = False,
     spark_connect: Annotated[
@@ -94,6 +97,7 @@ def up(
         spec = StackSpec(
             *(clusters, gateways, airflow, security, spark, spark_connect, mirror, record_facts_s, platform),
             workers=workers,
+            zookeepers=zookeepers,
         )
         started = start(spec, directory, owner_pid, _say)
         _say(f"ready after {time.monotonic() - begun:.1f} s")

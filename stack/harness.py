@@ -62,6 +62,7 @@ class Stack:
         platform: bool = False,
         workers: int = 1,
         keep_in_zones: bool = False,
+        zookeepers: int = 1,
         directory: Path | None = None,
         say: Callable[[str], None] = _silent,
     ) -> Self:
@@ -74,6 +75,7 @@ class Stack:
             *(specs, gateways, airflow, security, spark, spark_connect, mirror, record_facts_s, platform, full_speed),
             workers=workers,
             keep_in_zones=keep_in_zones,
+            zookeepers=zookeepers,
         )
         started = start(spec, directory, os.getpid(), say)
         started.detach()

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ha_core.store.errors import StoreUnavailableError
+from ha_core.store.members import MemberAway
 from ha_core.store.store import Store
 from ha_core.store.tree import (
     Check,
@@ -117,6 +118,9 @@ class MemoryTree:
 
     def confirm(self) -> None:
         self._check_connected()
+
+    def members_away(self) -> Sequence[MemberAway]:
+        return ()
 
     def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
         with self._memory.lock:

@@ -14,6 +14,7 @@ SECURITY = ("none", "sasl", "tls")
 MAX_BROKERS = 9
 MAX_GATEWAYS = 8
 MAX_WORKERS = 8
+ZOOKEEPERS = (1, 3, 5)
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _VERSION = re.compile(r"(?P<version>\d+\.\d+\.\d+)(x(?P<brokers>\d+))?")
 
@@ -54,6 +55,8 @@ class StackSpec:
     """Workers of each gateway."""
     keep_in_zones: bool = False
     """Clients stay in the zone of the gateway that they ask: zone-1 is that of the first gateway, and so on."""
+    zookeepers: int = 1
+    """Members of ZooKeeper."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "spark", self.spark or self.spark_connect)
@@ -67,6 +70,8 @@ class StackSpec:
             raise StackError(f"{self.gateways} gateways; from 0 to {MAX_GATEWAYS} are possible")
         if not 1 <= self.workers <= MAX_WORKERS:
             raise StackError(f"{self.workers} workers; from 1 to {MAX_WORKERS} are possible")
+        if self.zookeepers not in ZOOKEEPERS:
+            raise StackError(f"{self.zookeepers} members of ZooKeeper; {', '.join(map(str, ZOOKEEPERS))} are possible")
         if self.record_facts_s < 0:
             raise StackError(f"facts every {self.record_facts_s} seconds; 0 is never")
         if self.security not in SECURITY:

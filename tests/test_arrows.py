@@ -61,10 +61,10 @@ _PROFILES = (
 )
 
 RULES = (
-    Rule("ha_core/model", (), ("pydantic",), IMPURE, clock=False),
+    Rule("ha_core/model", (), ("pydantic", "re2"), IMPURE, clock=False),
     Rule("ha_core/plan", ("ha_core.model",), (), IMPURE, clock=False),
     Rule("ha_core/wire", (), ("google_crc32c",), IMPURE, clock=False),
-    Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts.clusters"), ("javaproperties",), IMPURE, clock=False),
+    Rule("ha_core/flows", ("ha_core.model", "ha_core.plan.facts"), ("javaproperties",), IMPURE, clock=False),
     Rule(
         "ha_core/client_properties",
         (
@@ -75,7 +75,13 @@ RULES = (
     ),
     Rule(
         "ha_core/mirror_client",
-        ("ha_core.flows", "ha_core.client_properties", "ha_core.mirror", "ha_core.model.Run"),
+        (
+            "ha_core.flows",
+            "ha_core.client_properties",
+            "ha_core.mirror",
+            "ha_core.model.Run",
+            "ha_core.model.linear_pattern",
+        ),
         ("confluent_kafka",),
     ),
     Rule(
@@ -173,7 +179,7 @@ RULES = (
     Rule(
         "ha_core/platform",
         (
-            *("ha_core.model", "ha_core.datacache.core"),
+            *("ha_core.model", "ha_core.datacache.core", "ha_core.metrics"),
             *("ha_core.wire.errors", "ha_core.wire.sasl_scram", "ha_core.wire.sasl_steps.ScramKey"),
         ),
         ("alembic", "fastapi", "httpx", "pydantic", "sqlalchemy", "starlette", "uvicorn", "yaml", COMPUTED),
@@ -204,9 +210,9 @@ RULES = (
         "ha_core/operators",
         (
             *(*_SHOWN, *_ERRORS, "ha_core.present", "ha_core.hooks", "ha_core.platform", "ha_core.kafka.security"),
-            *(_ACCOUNT, "ha_core.flows.configuration.Configuration"),
+            *(_ACCOUNT, "ha_core.flows.configuration.Configuration", "ha_core.metrics"),
         ),
-        ("airflow", "fastapi", "markupsafe", "openlineage", "yaml"),
+        ("airflow", "fastapi", "markupsafe", "openlineage", "prometheus_client", "yaml"),
     ),
     Rule("dags", ("ha_core.operators",), ()),
     Rule("plugins", ("ha_core.operators.pages", "ha_core.operators.platform"), ("airflow", "fastapi")),

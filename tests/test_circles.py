@@ -52,6 +52,7 @@ LATE = (
         ("airflow.models", "airflow.utils"),
         "Airflow's database, which only API servers read",
     ),
+    Late("ha_core.operators.pages.health", ("airflow.api",), "Airflow's database, which only API servers read"),
     Late("plugins", ("airflow.api_fastapi", "fastapi", "ha_core"), "every process of Airflow reads plugins, tasks too"),
     Late(
         "ha_core.cli.commands.clients",

@@ -25,6 +25,10 @@ class ClusterTopology:
     """Why it is unreachable, for people; "" while it is reachable."""
     cluster_id: str = ""
     """Its id as its brokers tell it; "": not known, so no broker is known either."""
+    brokers_away: frozenset[int] = frozenset()
+    """Brokers that have replicas and are not among the live ones. One that was removed for good has none left."""
+    leaderless: int = 0
+    """Partitions without a leader when the cluster was last seen as a whole."""
 
     @property
     def ever_reached(self) -> bool:

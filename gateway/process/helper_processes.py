@@ -197,15 +197,18 @@ class RecorderProcess(HelperProcess):
         """The state in numbers (`StateMeasures`), as it was last looked at; None: the last look has failed."""
         self.state_at = 0.0
         """When that look ended, in seconds since 1970."""
+        self.state_due_at = 0.0
+        """When the next look should have ended."""
 
     def begun(self) -> None:
         self.state = None
 
     def handle(self, line: Mapping[str, Any]) -> bool:
         """Handles a round: `{"looks": [{"cluster": …, "error": …}]}`; of use if any cluster was read. Or handles a look
-        at the state: `{"state": …}`."""
+        at the state: `{"state": …, "again_s": …}`, with the time until the next look has ended."""
         if "state" in line:
             self.state, self.state_at = line["state"], time.time()
+            self.state_due_at = self.state_at + line["again_s"]
             return False
         errors = {look["cluster"]: look["error"] for look in line["looks"]}
         failed = {cluster for cluster, error in errors.items() if error}

@@ -95,6 +95,13 @@ class GatewayMetrics:
             hang_ups |= {(name, api_label(key)): count for key, count in dict(upstream.hang_ups).items()}
         recorded = {name: ended_s for name, ended_s in dict(recorder.looked_at).items() if name in clusters}
         yield _gauge("cluster_reachable", "Whether the cluster answers.", reachable, "cluster")
+        answering = {name: snapshot.topology.clusters[name] for name, answers in reachable.items() if answers}
+        text = "Brokers that have replicas and are not among the live brokers, of a cluster that answers."
+        away = {name: len(cluster.brokers_away) for name, cluster in answering.items()}
+        yield _gauge("cluster_brokers_away", text, away, "cluster")
+        text = "Partitions without a leader, of a cluster that answers, when all of it was last looked at."
+        leaderless = {name: cluster.leaderless for name, cluster in answering.items()}
+        yield _gauge("cluster_leaderless_partitions", text, leaderless, "cluster")
         waiting = {name: gateway.upstream.waiting[name] for name in clusters}
         yield _gauge(
             "questions_waiting", "Questions of clients that a cluster has not answered yet.", waiting, "cluster"

@@ -21,6 +21,8 @@ def state_metrics(recorder: RecorderProcess) -> Iterable[Metric]:
         return
     text = "When the state was last looked at for the metrics of operations, migrations, approvals and problems."
     yield _gauge("state_looked_timestamp_seconds", text, recorder.state_at)
+    text = "When the next look should have ended: later than this, the process that looks stands still."
+    yield _gauge("state_look_due_timestamp_seconds", text, recorder.state_due_at)
     yield from _operations(state)
     text = "Topics that were moved, by the status of their last migration."
     yield _gauge("migrations", text, state["migrations"], "status")

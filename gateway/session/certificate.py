@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ha_core.model.linear_pattern import LinearPattern, PatternError
+
 MAX_SUBJECT = 2048
-"""Characters. Operators write the patterns, but clients choose the subjects that are matched."""
+"""Characters."""
 MAX_USER = 255
 _SHORT = {
     "commonName": "CN",
@@ -52,7 +54,7 @@ def _escaped(text: str) -> str:
 class CertificateRule:
     """:ivar pattern: matches the whole subject. None: any subject, which is the user as it is (`DEFAULT`)."""
 
-    pattern: re.Pattern[str] | None
+    pattern: LinearPattern | None
     replacement: str = ""
     case: str = ""
 
@@ -60,10 +62,10 @@ class CertificateRule:
         """The user; None if the rule does not match this subject."""
         if self.pattern is None:
             return name
-        found = self.pattern.fullmatch(name)
+        found = self.pattern.groups_of(name)
         if found is None:
             return None
-        text = _GROUP.sub(lambda group: found[int(group[1])] or "", self.replacement)
+        text = _GROUP.sub(lambda group: found[int(group[1])], self.replacement)
         return _CASE[self.case](text)
 
 
@@ -82,9 +84,10 @@ def parse_rule(text: str) -> CertificateRule:
         )
     source, replacement, case = found[1].replace(r"\/", "/"), found[2].replace(r"\/", "/"), found[3]
     try:
-        pattern = re.compile(source)
-    except re.error as error:
-        raise ValueError(f"{text!r}: the pattern cannot be read: {error}") from None
+        pattern = LinearPattern(source)
+    except PatternError as error:
+        why = "cannot be matched in linear time (RE2)" if error.backtracks else "cannot be read"
+        raise ValueError(f"{text!r}: the pattern {why}: {error}") from None
     for group in _GROUP.findall(replacement):
         if int(group) > pattern.groups:
             raise ValueError(f"{text!r}: ${group} names a group, and the pattern has {pattern.groups}")

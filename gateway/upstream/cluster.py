@@ -35,7 +35,10 @@ _SURVEY_MS = 3 * (DIAL_MS + _ANSWER_MS)
 _CONNECT_MS = 3000
 """How long a survey waits for new connections. Dialling continues, and another survey follows."""
 _STAGGER_S = 0.5
-_FRESH_S = 30.0
+_SOON_S, _FRESH_S = 10.0, 30.0
+"""Between two surveys. A broker that dies leaves the metadata after 9 s, and an alarm on it must not wait for long."""
+_SURVEY_SHARE = 20
+"""Up to `_FRESH_S`, a pause is so many times as long as the survey: of a large cluster it costs both sides."""
 SEEK_PAUSE_S = 0.1
 """Pause between two questions for the leaders of single topics: an election takes longer than one answer."""
 MAX_SOUGHT = 1000
@@ -295,14 +298,19 @@ class UpstreamCluster:
 
     async def _watch(self) -> None:
         pause_s = MIN_PAUSE_S
+        loop = asyncio.get_running_loop()
         while True:
             self._wake.clear()
+            began = loop.time()
             if self._masked is None:
                 await self.refresh()
             reachable = self.topology.reachable
             pause_s = MIN_PAUSE_S if reachable else min(pause_s * 2, MAX_PAUSE_S)
+            next_s = _FRESH_S if self._masked is not None else pause_s
+            if reachable:
+                next_s = survey_pause_s(loop.time() - began)
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(_FRESH_S if reachable or self._masked is not None else pause_s):
+                async with asyncio.timeout(next_s):
                     await self._wake.wait()
 
     async def _seek(self) -> None:
@@ -439,6 +447,11 @@ class UpstreamCluster:
     def _drop_connections(self, why: str) -> None:
         self._lanes.keep((), why)
         self._coordinators.clear()
+
+
+def survey_pause_s(took_s: float) -> float:
+    """Pause after a survey of a cluster that answers."""
+    return min(_FRESH_S, max(_SOON_S, _SURVEY_SHARE * took_s))
 
 
 def _at(seconds: float) -> str:

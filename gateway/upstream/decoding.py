@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from gateway.composed.ask import Controller, Coordinator, Message
-from gateway.model.topology import ClusterTopology
+from gateway.model.topology import Address, ClusterTopology
 from gateway.runtime.offload import LARGE_BYTES, DeferredFreeList, heavy, offload
 from ha_core.wire import codec
 from ha_core.wire.codes import ApiKey, ErrorCode
@@ -89,11 +89,21 @@ def learn(before: ClusterTopology, metadata: Message, *, complete: bool) -> Clus
             if leaders != before.topics.get(name):
                 news[name] = leaders
     cluster_id = metadata["cluster_id"] or before.cluster_id
+    away, leaderless = _missing(metadata, brokers) if complete else (before.brokers_away, before.leaderless)
     if not (news or gone):
-        same = brokers == before.brokers and cluster_id == before.cluster_id
-        return before if same else replace(before, brokers=brokers, cluster_id=cluster_id)
+        found = replace(before, brokers=brokers, cluster_id=cluster_id, brokers_away=away, leaderless=leaderless)
+        return before if found == before else found
     topics = {name: leaders for name, leaders in before.topics.items() if name not in gone} | news
-    return replace(before, brokers=brokers, topics=topics, cluster_id=cluster_id)
+    return replace(
+        before, brokers=brokers, topics=topics, cluster_id=cluster_id, brokers_away=away, leaderless=leaderless
+    )
+
+
+def _missing(metadata: Message, brokers: Mapping[int, Address]) -> tuple[frozenset[int], int]:
+    """Brokers with replicas that are not live, and the number of partitions without a leader."""
+    partitions = [partition for topic in metadata["topics"] for partition in topic["partitions"]]
+    replicas = {node for partition in partitions for node in partition["replica_nodes"]}
+    return frozenset(replicas - brokers.keys()), sum(partition["leader_id"] < 0 for partition in partitions)
 
 
 MOVED = {

@@ -63,9 +63,11 @@ def groups_to_follow(
     :param committed: group → topics for which it has committed offsets.
     """
     for group, its_topics in committed.items():
-        if groups.exclude.matches(group):
+        if groups.own is not None and not groups.accepts(group):
+            yield SkippedGroup(group, f"the filter {groups.own.name} does not accept it")
+        elif groups.own is None and groups.exclude.matches(group):
             yield SkippedGroup(group, "groups.exclude names it")
-        elif not groups.include.matches(group):
+        elif groups.own is None and not groups.include.matches(group):
             yield SkippedGroup(group, "groups does not name it")
         elif not any(topics.accepts(topic) for topic in its_topics):
             yield SkippedGroup(group, "it has committed no offset of a topic that the flow copies")

@@ -94,9 +94,9 @@ FLOW_KEYS = {
         FlowKey("offset-syncs.topic.replication.factor", "3"),
         FlowKey("metric.names.formats", "legacy", valid=("legacy", "new")),
         FlowKey("add.source.alias.to.metrics", "false", KeyUse.WITHOUT_EFFECT, "Switchyard's metrics always have it"),
-        FlowKey("topic.filter.class", f"{_MM2}DefaultTopicFilter", KeyUse.REFUSED, _JAVA),
-        FlowKey("group.filter.class", f"{_MM2}DefaultGroupFilter", KeyUse.REFUSED, _JAVA),
-        FlowKey("config.property.filter.class", f"{_MM2}DefaultConfigPropertyFilter", KeyUse.REFUSED, _JAVA),
+        FlowKey("topic.filter.class", f"{_MM2}DefaultTopicFilter"),
+        FlowKey("group.filter.class", f"{_MM2}DefaultGroupFilter"),
+        FlowKey("config.property.filter.class", f"{_MM2}DefaultConfigPropertyFilter"),
         FlowKey("transforms", "", KeyUse.REFUSED, "it changes records, and Switchyard copies their bytes"),
         FlowKey("predicates", "", KeyUse.REFUSED, "it selects records, and Switchyard copies all"),
         FlowKey("key.converter", "", KeyUse.REFUSED, "Switchyard copies the bytes of keys"),
@@ -151,6 +151,13 @@ RENAMED = {
 
 CLIENT_PREFIXES = ("security.", "ssl.", "sasl.", "bootstrap.servers", "client.", "request.timeout.ms", "metadata.")
 """Prefixes of keys that all Kafka clients have, for one cluster (`A.ssl.truststore.location`) or for all clusters."""
+
+OWN_FILTERS = {
+    "topic.filter.": "topics",
+    "group.filter.": "groups",
+    "config.property.filter.": "config.properties",
+}
+"""Prefix of a filter's own keys → keys that begin like this are given to it, too."""
 
 CLIENTS = ("producer.", "consumer.", "admin.")
 """Prefixes of keys that configure one kind of client."""

@@ -14,6 +14,7 @@ import javaproperties
 
 from ha_core.flows.errors import FlowError
 from ha_core.flows.filters import parts
+from ha_core.model.linear_pattern import LinearPattern, PatternError
 
 MAX_BYTES = 1 << 20
 """Maximum size of the file, and of each file that a reference reads."""
@@ -120,12 +121,12 @@ def _providers(
 def _environment(parameters: Mapping[str, str], environment: Mapping[str, str]) -> Provider:
     text = parameters.get("allowlist.pattern", ".*")
     try:
-        pattern = re.compile(text)
-    except (re.error, OverflowError, RecursionError) as error:
+        pattern = LinearPattern(text)
+    except PatternError as error:
         raise FlowError(f"allowlist.pattern={text} of a provider is no regular expression here ({error})") from None
 
     def look_up(_path: str, key: str) -> str | None:
-        return environment.get(key) if pattern.fullmatch(key) else None
+        return environment.get(key) if pattern.matches(key) else None
 
     return look_up
 

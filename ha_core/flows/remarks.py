@@ -10,6 +10,7 @@ from ha_core.flows.keys import (
     CLIENT_PREFIXES,
     CLIENTS,
     FLOW_KEYS,
+    OWN_FILTERS,
     RENAMED,
     WORKER_PREFIXES,
     KeyUse,
@@ -115,7 +116,7 @@ def _about_flow_key(key: str, name: str, found: Property) -> Iterator[Remark]:
 
 def _about_client_key(key: str, name: str, found: Property) -> Iterator[Remark]:
     name = name.removeprefix("cluster.")
-    if name in CLIENT_KEYS_APPLIED or name.startswith(CLIENT_PREFIXES):
+    if name in CLIENT_KEYS_APPLIED or name.startswith((*CLIENT_PREFIXES, *OWN_FILTERS)):
         return
     if name.startswith(CLIENTS):
         if not name.partition(".")[2].startswith(CLIENT_PREFIXES):

@@ -6,18 +6,63 @@ groups and transactional ids, show only when they are used.
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-READ, WRITE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = (
-    *("Read", "Write", "Alter", "Describe"),
+READ, WRITE, CREATE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS = (
+    *("Read", "Write", "Create", "Alter", "Describe"),
     *("DescribeConfigs", "AlterConfigs"),
 )
 _BITS = {READ: 3, WRITE: 4, ALTER: 7, DESCRIBE: 8, DESCRIBE_CONFIGS: 10, ALTER_CONFIGS: 11}
 """Kafka's codes of ACL operations."""
 CLUSTER = ""
 _NAMED = 5
+_CHECKED_INTERNAL = READ, WRITE, DESCRIBE_CONFIGS
 NOT_TOLD = -(1 << 31)
 """Kafka's value of authorized operations if a broker does not report them."""
+
+
+class AccountRights(NamedTuple):
+    """Rights that the account of a flow needs in one of its clusters.
+
+    :ivar resources: with SOURCE and TARGET in place of the aliases.
+    :ivar use: the key, or the work, that needs them.
+    """
+
+    side: Literal["source", "target"]
+    resources: str
+    operations: tuple[str, ...]
+    use: str
+
+
+_INTERNAL = (CREATE, DESCRIBE_CONFIGS, READ, WRITE)
+_ALWAYS, _SETTINGS, _ACLS = "always", "`sync.topic.configs.enabled`", "`sync.topic.acls.enabled`"
+_CHECKPOINTS = "`emit.checkpoints.enabled`"
+ACCOUNT_RIGHTS = (
+    AccountRights("source", "copied topics", (DESCRIBE, READ), _ALWAYS),
+    AccountRights("source", "copied topics", (DESCRIBE_CONFIGS,), _SETTINGS),
+    AccountRights("source", "topic `mm2-offset-syncs.TARGET.internal`", _INTERNAL, "`emit.offset-syncs.enabled`"),
+    AccountRights("source", "copied groups", (DESCRIBE,), _CHECKPOINTS),
+    AccountRights("source", "group of MirrorMaker 1", (DESCRIBE,), "`switchyard.begins.at.group`"),
+    AccountRights("source", "cluster", (DESCRIBE,), _ACLS),
+    AccountRights("target", "remote topics", (CREATE, READ, WRITE), _ALWAYS),
+    AccountRights("target", "remote topics", (ALTER,), "topics that get more partitions"),
+    AccountRights("target", "remote topics", (ALTER_CONFIGS,), _SETTINGS),
+    AccountRights("target", "topic `mm2-copies.internal`", _INTERNAL, _ALWAYS),
+    AccountRights("target", "topic `mm2-offsets.SOURCE.internal`", _INTERNAL, "a MirrorMaker 2 before or after"),
+    AccountRights("target", "topic `heartbeats`", _INTERNAL, "`emit.heartbeats.enabled`"),
+    AccountRights("target", "topic `SOURCE.checkpoints.internal`", _INTERNAL, _CHECKPOINTS),
+    AccountRights(
+        *("target", "topic `mm2-offset-syncs.SOURCE.internal`"),
+        *(_INTERNAL, "`offset-syncs.topic.location = target`, in place of the topic in the source"),
+    ),
+    AccountRights("target", "topic `mm2-first-looks.internal`", _INTERNAL, "`consumer.auto.offset.reset = latest`"),
+    AccountRights("target", "transactional ids with the prefix `switchyard-copy-`", (WRITE,), _ALWAYS),
+    AccountRights("target", "group `SOURCE-mm2`", (DESCRIBE,), "always: whether MirrorMaker 2 still runs"),
+    AccountRights("target", "copied groups", (READ,), "`sync.group.offsets.enabled`, `flows move-group`"),
+    AccountRights("target", "cluster", (ALTER, DESCRIBE), _ACLS),
+    AccountRights("target", "cluster", (DESCRIBE_CONFIGS,), "new remote topics without bounds for timestamps"),
+)
+"""All rights that an account needs. Read, Write and Alter include Describe; AlterConfigs includes DescribeConfigs."""
 
 
 class NeededRights(NamedTuple):
@@ -73,7 +118,7 @@ class FlowNeeds:
     def __iter__(self) -> Iterator[NeededRights]:
         for alias, topics in self.internal.items():
             for topic in topics:
-                yield NeededRights(alias, topic, (READ, WRITE), "the flow cannot run", True)
+                yield NeededRights(alias, topic, _CHECKED_INTERNAL, "the flow cannot run", True)
         settings = (DESCRIBE_CONFIGS,) if self.syncs_settings else ()
         for topic in self.copied:
             yield NeededRights(self.source, topic, (READ, *settings), "they are not copied", False)

@@ -1,6 +1,5 @@
 """Reads MirrorMaker 2's internal topics in one cluster, by librdkafka."""
 
-import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple, Self, TypeVar
@@ -13,9 +12,10 @@ from ha_core.flows.errors import FlowError, MirrorClientError
 from ha_core.flows.policies import HEARTBEATS, DefaultPolicy, ReplicationPolicy
 from ha_core.flows.records import Checkpoint, Heartbeat, OffsetSync
 from ha_core.mirror_client.reading import stops_reading
+from ha_core.model.linear_pattern import LinearPattern
 
 Record = TypeVar("Record", Heartbeat, Checkpoint, OffsetSync)
-Groups = str | re.Pattern[str] | Iterable[str]
+Groups = str | LinearPattern | Iterable[str]
 _TIMEOUT_S = 30.0
 _POLL_S = 0.2
 
@@ -177,8 +177,7 @@ class MirrorClient:
 def _chosen(groups: Groups) -> Callable[[str], bool]:
     if isinstance(groups, str):
         return groups.__eq__
-    if isinstance(groups, re.Pattern):
-        pattern = groups
-        return lambda group: pattern.fullmatch(group) is not None
+    if isinstance(groups, LinearPattern):
+        return groups.matches
     names = frozenset(groups)
     return names.__contains__

@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError, MirrorClientError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat
 from ha_core.flows.remarks import Remark
@@ -106,7 +107,7 @@ def _internal_topic_errors(clusters: FlowClusters, flow: FlowConfig) -> Iterator
 def _unknown_topics(flow: FlowConfig, topics: Iterable[str]) -> Iterator[Remark]:
     """Remarks about names in `topics` that the source does not list: misspelt, or hidden from this account."""
     known = list(topics)
-    for text in flow.topics.include.texts:
+    for text in () if flow.topics.own is not None else flow.topics.include.texts:
         if _NAME.fullmatch(text) and not any(map(re.compile(text).fullmatch, known)):
             yield Remark(
                 0,

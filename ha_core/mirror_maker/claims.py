@@ -7,7 +7,7 @@ it: until then it may be a topic of local producers, which a claim would cut off
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.mirror_client.copy_notes import COPIES_LOG
 from ha_core.mirror_maker.internal_topics import internal_topics

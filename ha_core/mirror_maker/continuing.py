@@ -80,7 +80,6 @@ class EarlierGenerations:
     """
 
     flow: str
-    source: Admin
     target: Admin
     read: Read
 
@@ -129,13 +128,10 @@ class EarlierGenerations:
             return False
 
     def _begin(self, copies: Iterable[CopyPartition]) -> list[CopyPartition]:
-        begun = list(copies)
-        starts = {key: ends.start for key, ends in self.source.ends([copy.source_key for copy in begun]).items()}
-
         def first(fenced: Fenced) -> list[Progress]:
-            start = starts[fenced.copy.source_key]
-            return [Progress(fenced.writer, start, fenced.end, base=fenced.end, source_base=start)]
+            # From offset 0: the copier counts what retention has deleted, and groups below go on at the first record.
+            return [Progress(fenced.writer, 0, fenced.end, base=fenced.end)]
 
-        for id_ in self.target.seed(begun, first):
+        for id_ in self.target.seed(begun := list(copies), first):
             log.info("%s: %s-%d continues with a topic that was created again", self.flow, id_.topic, id_.partition)
         return begun

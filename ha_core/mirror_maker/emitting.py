@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.offset_syncs import SyncEmission
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.flows.records import Heartbeat, OffsetSync
@@ -12,6 +12,7 @@ from ha_core.kafka.copying import CopyCoverage
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
 from ha_core.mirror_client import FollowedTopic
+from ha_core.mirror_maker.held_partitions import HeldPartitions
 from ha_core.mirror_maker.producing import InternalProducer, InternalRecord
 from ha_core.model import Run
 
@@ -41,6 +42,8 @@ class OffsetSyncs:
     :ivar producer: to the cluster that has the topic.
     :ivar coverage: how far each copy of this worker is, with its newest runs; the same object until that is reported
         anew.
+    :ivar held: the partitions of this worker. One that stood still would write older syncs than the next worker has
+        written, and readers would discard all that they know.
     :ivar written: the topic of syncs.
     :ivar emitted: number of syncs written.
     """
@@ -49,6 +52,7 @@ class OffsetSyncs:
     producer: InternalProducer
     copies: Callable[[], Mapping[CopyId, CopyPartition]]
     coverage: Coverage
+    held: HeldPartitions
     written: FollowedTopic[OffsetSync]
     clock: Callable[[], float] = time.monotonic
     emitted: int = 0
@@ -70,8 +74,7 @@ class OffsetSyncs:
         if copies is not self._copies:
             self._copies = copies
             for gone in self._emissions.keys() - copies.keys():
-                del self._emissions[gone]
-                self._settled.pop(gone, None)
+                self._forget(gone)
         coverage = self.coverage()
         if coverage is self._looked_at and not over:
             return
@@ -88,7 +91,11 @@ class OffsetSyncs:
             if not runs or id_ not in copies or runs is self._settled.get(id_):
                 continue
             emission = self._emissions[id_]
-            syncs += emission.due(runs, over)
+            its = emission.due(runs, over)
+            if its and not self.held.has(copies[id_].source_key):
+                self._forget(id_)
+                continue
+            syncs += its
             if over:
                 self._settled[id_] = runs
         self._looked_at = coverage
@@ -102,6 +109,11 @@ class OffsetSyncs:
             self._looked_at = None
             raise
         self.emitted += len(syncs)
+
+    def _forget(self, id_: CopyId) -> None:
+        """The copy's syncs go on after the last one in the topic, if they come back to this worker."""
+        del self._emissions[id_]
+        self._settled.pop(id_, None)
 
     def _begin(self, new: Mapping[CopyId, tuple[Run, ...]], copies: Mapping[CopyId, CopyPartition]) -> None:
         if not new:

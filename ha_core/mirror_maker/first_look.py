@@ -13,8 +13,8 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.cimpl import KafkaError
 
-from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.errors import MirrorClientError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.remote_plan import WantedCopy
 from ha_core.flows.starts import SeenLog, start_offset
 from ha_core.kafka.admin import Admin

@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from contextlib import ExitStack
 
-from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.remote_plan import remote_plan
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copy_log import ensure_copy_log

@@ -4,14 +4,18 @@ import os
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 from ha_core.flows.configuration import Configuration, configuration
 from ha_core.flows.errors import FlowError
+from ha_core.flows.own_filters import FilterClass
 from ha_core.flows.policies import ReplicationPolicy
 from ha_core.flows.properties import Property, read, resolve
 
 POLICIES = "switchyard.replication_policies"
 """Group of entry points for an operator's own policies. Their names are values of `replication.policy.class`."""
+FILTERS = "switchyard.flow_filters"
+"""Group of entry points for an operator's own filters. Their names are values of `topic.filter.class` and others."""
 
 
 class ReadConfiguration:
@@ -28,7 +32,7 @@ class ReadConfiguration:
         """
         resolved = resolve(properties, name, os.environ)
         if self._found is None or (resolved, like_3_9) != self._parsed:
-            found = configuration(resolved, name, own_policies(), like_3_9)
+            found = with_own_classes(resolved, name, like_3_9)
             self._parsed, self._found = (resolved, like_3_9), found
         return self._found
 
@@ -49,17 +53,25 @@ class FlowsFile:
         return self._read.of(read(self.path), str(self.path), self._like_3_9)
 
 
-def own_policies() -> dict[str, type[ReplicationPolicy]]:
-    """Replication policies that installed packages register, by name.
+def with_own_classes(properties: Mapping[str, Property], name: str, like_3_9: bool) -> Configuration:
+    """The configuration, with the policies and filters that installed packages register.
 
-    :raises FlowError: a policy cannot be imported.
+    :raises FlowError: the configuration cannot be used, or one of these classes cannot be imported.
     """
-    found: dict[str, type[ReplicationPolicy]] = {}
-    for entry in entry_points(group=POLICIES):
+    policies: dict[str, type[ReplicationPolicy]] = _registered(POLICIES, "replication policy")
+    filters: dict[str, type[FilterClass]] = _registered(FILTERS, "filter")
+    return configuration(properties, name, policies, like_3_9, filters)
+
+
+def _registered(group: str, what: str) -> dict[str, Any]:
+    """Classes that installed packages register, by name.
+
+    :raises FlowError: one cannot be imported.
+    """
+    found: dict[str, Any] = {}
+    for entry in entry_points(group=group):
         try:
             found[entry.name] = entry.load()
         except Exception as error:  # a package of the operator's may fail in any way
-            raise FlowError(
-                f"the replication policy {entry.name} ({entry.value}) cannot be imported: {error}"
-            ) from error
+            raise FlowError(f"the {what} {entry.name} ({entry.value}) cannot be imported: {error}") from error
     return found

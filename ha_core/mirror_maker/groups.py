@@ -3,12 +3,12 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.groups import (
     SkippedGroup,
     TargetGroup,
@@ -41,6 +41,15 @@ copy by some milliseconds, and its checkpoint would let it read the records of t
 _NO_START = "its copy is gone, or the leader of it does not tell its log start"
 _STARTS_S = 5.0
 """How long a round waits for the log starts of copies: groups of other copies wait for it, too."""
+
+
+_RECENT_S, _CURRENT_S = 0.5, 3.0
+"""Age of a group's offsets in the target at which they are read again before a commit, and at which no commit goes by
+them any more."""
+
+
+def _counting_sleep() -> float:
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 class PresentCheckpoint(NamedTuple):
@@ -77,6 +86,7 @@ class GroupOffsets:
     latency_ms: dict[tuple[str, str, int], Sampled] = field(default_factory=dict)
     """(group, remote topic, partition) → time from reading the group's offset to the acknowledgement of its
     checkpoint, in milliseconds."""
+    clock: Callable[[], float] = _counting_sleep
     _round: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -118,31 +128,41 @@ class GroupOffsets:
         for one in found:
             key = one.checkpoint.topic, one.checkpoint.partition
             by_group.setdefault(one.checkpoint.group, {})[key] = one
-        there = self._in_target(by_group)
+        read_at, there = self.clock(), self._in_target(by_group)
         not_committed, refused = list[SkippedGroup](), list[SkippedGroup]()
         for group, its in by_group.items():
-            if group not in there:
-                refused.append(unheard_group(group, self.flow.target))
-                continue
-            due: dict[Partition, Committed] = {}
-            for judged in commits(group, {key: its[key].checkpoint for key in its}, there[group], go_back):
-                if isinstance(judged, SkippedGroup):
-                    not_committed.append(judged)
-                else:
-                    due[judged.topic, judged.partition] = judged.downstream_offset, judged.metadata
-            if due:
-                still_ours = partial(self._require_ours, [its[key].source for key in due])
-                try:
-                    self.target.set_group_offsets(group, due, still_ours=still_ours)
-                except KafkaAdminError as error:
-                    refused.append(SkippedGroup(group, str(error)))
+            asked_at, now = read_at, there.get(group)
+            try:
+                if now is not None and self.clock() - asked_at > _RECENT_S and any(_due(group, its, now, go_back)):
+                    # With a thousand groups, this one may have read on in the target and left since.
+                    asked_at, now = self.clock(), self._in_target([group]).get(group)
+                if now is None:
+                    refused.append(unheard_group(group, self.flow.target))
+                    continue
+                due: dict[Partition, Committed] = {}
+                for judged in commits(group, {key: its[key].checkpoint for key in its}, now, go_back):
+                    if isinstance(judged, SkippedGroup):
+                        not_committed.append(judged)
+                    else:
+                        due[judged.topic, judged.partition] = judged.downstream_offset, judged.metadata
+                if due:
+                    current = partial(self._require_current, asked_at, [its[key].source for key in due])
+                    self.target.set_group_offsets(group, due, still_ours=current)
+            except KafkaAdminError as error:
+                refused.append(SkippedGroup(group, str(error)))
         not_committed += refused
         for new in set(not_committed) - set(self.not_committed):
             log.info("%s: offsets of group %s are not committed: %s", self.flow.name, new.group, new.reason)
         self.not_committed = not_committed
         return refused
 
-    def _require_ours(self, partitions: Iterable[Partition]) -> None:
+    def _require_current(self, asked_at: float, partitions: Iterable[Partition]) -> None:
+        """An empty group accepts a commit from anyone. A worker that stood still since it asked for the group's offsets
+        would take back what the group has read in the target meanwhile."""
+        if (age_s := self.clock() - asked_at) > _CURRENT_S:
+            raise NotReadyError(
+                self.flow.target, f"the group's offsets there were read {age_s:.0f} s ago: the next round asks again."
+            )
         if not all(map(self.held.has, partitions)):
             raise NotReadyError(self.flow.target, "another worker owns the group's partitions by now.")
 
@@ -204,7 +224,7 @@ class GroupOffsets:
             found |= self.maps.translate(late)
         return found
 
-    def _in_target(self, groups: Mapping[str, object]) -> dict[str, TargetGroup]:
+    def _in_target(self, groups: Collection[str]) -> dict[str, TargetGroup]:
         """Those whose coordinators answer.
 
         :raises NotReadyError: none does.
@@ -222,3 +242,10 @@ class GroupOffsets:
             )
             for group, its in offsets.items()
         }
+
+
+def _due(
+    group: str, its: Mapping[TargetPartition, PresentCheckpoint], there: TargetGroup, go_back: bool
+) -> Iterator[Checkpoint]:
+    checkpoints = {key: its[key].checkpoint for key in its}
+    return (one for one in commits(group, checkpoints, there, go_back) if isinstance(one, Checkpoint))

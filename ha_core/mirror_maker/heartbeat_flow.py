@@ -4,7 +4,7 @@ MirrorMaker 2 writes heartbeats for every pair of clusters unless they are disab
 can be reached.
 """
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.sharing import FIRST_SHARE
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.duties import Duty

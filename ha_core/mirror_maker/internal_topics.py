@@ -4,8 +4,8 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.errors import FlowError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.policies import HEARTBEATS
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.facts import TopicSpec

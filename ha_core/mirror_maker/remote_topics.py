@@ -1,18 +1,18 @@
 """Plans a flow's copies, and creates their remote topics with settings and ACLs."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
-from ha_core.flows.configuration import FlowConfig
-from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, remote_names, remote_plan
-from ha_core.flows.remote_topics import changes, remote_acls
+from ha_core.flows.flow_config import FlowConfig
+from ha_core.flows.remote_plan import RemotePlan, SkippedTopic, WantedCopy, remote_names, remote_plan
+from ha_core.flows.remote_topics import TIME_BOUNDS, changes, remote_acls
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.mirror_maker.name_owners import writes_alone
 from ha_core.model.portions import portions
-from ha_core.plan.facts.clusters import ListedTopic
+from ha_core.plan.facts.clusters import DescribedSetting, ListedTopic
 
 log = logging.getLogger(__name__)
 _PARTITIONS_AT_ONCE = 1_000
@@ -45,26 +45,43 @@ class RemoteTopics:
     claim: Callable[[Mapping[str, str]], None] = _claim_nothing
     others: Callable[[Collection[str]], Mapping[str, str]] = writes_alone
     refused: dict[str, str] = field(default_factory=dict)
+    _told: dict[str, str] = field(default_factory=dict)
+    """Remote topic → the last refusal that was logged."""
 
-    def look(self) -> RemotePlan:
-        """Create missing remote topics, then plan the copies. Topics that cannot be created are skipped."""
+    def look(self) -> Iterator[RemotePlan]:
+        """Create missing remote topics, and plan the copies: first those into topics that exist, then again after each
+        request that creates some, since thousands of topics take minutes. The last plan skips topics that cannot be
+        created."""
         route = self.flow.route
         source, target = self.source.list_topics(), self.target.list_topics()
         others = self.others([remote for _, remote in remote_names(route, source)])
         plan = remote_plan(route, source, target, others)
         if (plan.create or plan.grow) and self.leads():
+            wanted, known = plan, plan.copies
+            earlier = [
+                SkippedTopic(topic, self.refused[remote])
+                for remote, topic in plan.create.items()
+                if remote in self.refused
+            ]
+            yield _so_far(plan, known, earlier)
             self.refused = {}
-            self.claim(plan.create)
-            self._create(plan.create, source)
-            self._grow(plan.grow)
-            plan = remote_plan(route, source, self.target.list_topics(), others)
+            self.claim(wanted.create)
+            for _ in self._create(wanted.create, source):
+                plan = remote_plan(route, source, self.target.list_topics(), others)
+                known = _with(known, plan.copies)
+                yield _so_far(plan, known, earlier)
+            if wanted.grow:
+                self._grow(wanted.grow)
+                plan = remote_plan(route, source, self.target.list_topics(), others)
+            plan = replace(plan, copies=_with(known, plan.copies))
         refused = [SkippedTopic(plan.create[remote], self._why(remote)) for remote in plan.create]
-        return RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
+        yield RemotePlan(plan.create, plan.grow, plan.copies, (*plan.skipped, *refused))
 
     def _why(self, remote: str) -> str:
         return self.refused.get(remote, f"{remote} does not exist yet in {self.flow.target}")
 
-    def _create(self, wanted: Mapping[str, str], source: Mapping[str, ListedTopic]) -> None:
+    def _create(self, wanted: Mapping[str, str], source: Mapping[str, ListedTopic]) -> Iterator[None]:
+        """Yields after each request."""
         settings = self._settings(wanted.values())
         specs = [
             TopicSpec(remote, source[topic].partitions, self._replication, settings.get(topic, {}))
@@ -72,6 +89,7 @@ class RemoteTopics:
         ]
         for some in portions(specs, _PARTITIONS_AT_ONCE, lambda spec: spec.partitions):
             self._create_some(list(some))
+            yield
 
     def _create_some(self, specs: list[TopicSpec]) -> None:
         """Create topics. If the request fails, halves are tried alone, so that a topic that cannot be created does not
@@ -80,14 +98,16 @@ class RemoteTopics:
             created = self.target.create_topics(specs, timeout_s=_CREATE_S)
         except KafkaAdminError as error:
             if len(specs) == 1:
-                if self.refused.get(specs[0].name) != str(error):
-                    log.warning("%s: %s is not created: %s", self.flow.name, specs[0].name, error)
-                self.refused[specs[0].name] = str(error)
+                name, why = specs[0].name, str(error)
+                if self._told.get(name) != why:
+                    log.warning("%s: %s is not created: %s", self.flow.name, name, why)
+                self._told[name] = self.refused[name] = why
                 return
             for half in (specs[: len(specs) // 2], specs[len(specs) // 2 :]):
                 self._create_some(half)
             return
         for spec in specs:
+            self._told.pop(spec.name, None)
             if spec.name in created.created:
                 log.info("%s: %s is created with %d partitions", self.flow.name, spec.name, spec.partitions)
         for note in created.notes:
@@ -108,12 +128,18 @@ class RemoteTopics:
         return self.flow.replication_factor if self.flow.replication_factor > 0 else _REPLICATION
 
     def _settings(self, topics: Collection[str]) -> dict[str, dict[str, str]]:
-        """Settings with which remote topics are created; none if settings are not synced."""
-        if self.flow.sync_settings_s is None:
-            return {}
-        described = self.source.described_settings(topics)
+        """Settings with which remote topics are created. If settings are not synced, they get no bounds for timestamps,
+        and the target's defaults otherwise."""
+        described: Mapping[str, Iterable[DescribedSetting]] = dict.fromkeys(topics, ())
+        if self.flow.sync_settings_s is not None:
+            described = self.source.described_settings(topics)
+        # Brokers' defaults of these bounds have another name; a broker that has none of them does not know the setting.
+        brokers = self.target.broker_settings([f"log.{name}" for name in TIME_BOUNDS])
+        known = {name.removeprefix("log.") for name in brokers}
         return {
-            topic: {name: value for name, value in self.flow.settings.carried(its).items() if value is not None}
+            topic: {
+                name: value for name, value in self.flow.settings.of_remote(its, known).items() if value is not None
+            }
             for topic, its in described.items()
         }
 
@@ -129,9 +155,8 @@ class RemoteTopics:
         for topic, its in described.items():
             if (remote := names[topic]) in there:
                 own = {name: found.value or "" for name, found in there[remote].items() if found.own}
-                known = {
-                    name: value for name, value in self.flow.settings.carried(its).items() if name in there[remote]
-                }
+                carried = self.flow.settings.of_remote(its, there[remote].keys())
+                known = {name: value for name, value in carried.items() if name in there[remote]}
                 if changed := changes(known, own):
                     wanted[remote] = changed
         refused = self.target.alter_settings(wanted, _not_fenced)
@@ -162,3 +187,17 @@ class RemoteTopics:
             for topic, remote in remote_names(self.flow.route, self.source.list_topics())
             if remote in target
         ]
+
+
+def _with(known: Iterable[WantedCopy], new: Iterable[WantedCopy]) -> tuple[WantedCopy, ...]:
+    """All of them; the new copy into a topic counts. A broker that has not heard of a topic yet, which another one has
+    told of, must not end the topic's copy."""
+    return tuple({copy.remote_topic: copy for copy in (*known, *new)}.values())
+
+
+def _so_far(plan: RemotePlan, copies: tuple[WantedCopy, ...], refused: Iterable[SkippedTopic]) -> RemotePlan:
+    """The plan while topics are still being created.
+
+    :param refused: topics that could not be created at the last look.
+    """
+    return RemotePlan({}, {}, copies, (*plan.skipped, *refused))

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.remarks import Remark
 from ha_core.flows.remote_plan import remote_names
 from ha_core.flows.rights import CLUSTER, FlowNeeds, NeededRights, lacking

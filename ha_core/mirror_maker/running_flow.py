@@ -5,11 +5,11 @@ import threading
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 
-from ha_core.flows.configuration import FlowConfig
 from ha_core.flows.connect_state import ConnectState
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.records import Checkpoint, OffsetSync
 from ha_core.flows.remote_plan import RemotePlan
 from ha_core.flows.sharing import FIRST_SHARE
@@ -53,7 +53,6 @@ _GUARDS_S = 10.0
 _CONTINUING_S = 5.0
 _END_TO_END_S = 15.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
-NOTHING = RemotePlan({}, {}, (), ())
 
 
 @dataclass
@@ -69,7 +68,7 @@ class FlowParts:
     end_to_end: EndToEnd
     for_mirror_maker: OffsetsForMirrorMaker
     places: GroupPlaces | None
-    plan: RemotePlan = NOTHING
+    plan: RemotePlan = field(default_factory=lambda: RemotePlan({}, {}, (), ()))
 
 
 class RunningFlow:
@@ -97,6 +96,8 @@ class RunningFlow:
         self.parts: FlowParts | None = None
         self.trouble = "it is starting"
         self.key = ""
+        self._planned = False
+        """Whether the topics were looked at once."""
         self.standstills = StandstillLog(flow.name)
         self._opened = ExitStack()
         self._ending = threading.Event()
@@ -191,8 +192,8 @@ class RunningFlow:
             settings = self._clusters.librdkafka(flow.target)
             looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
         places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
-        syncs = self._syncs(copier, to_target)
         held = HeldPartitions(self._shares_now)
+        syncs = self._syncs(copier, to_target, held)
         groups = self._groups(copier, to_target, held)
         end_to_end = EndToEnd(flow, lambda: MirrorClient(self._clusters.librdkafka(flow.target), flow.policy))
         theirs = offsets_producer(self._clusters.librdkafka(flow.target))
@@ -256,18 +257,23 @@ class RunningFlow:
 
     def _follow(self) -> None:
         assert self.parts is not None
-        plan = self.parts.plan
-        if self.flow.refresh_topics_s is not None or plan is NOTHING:
-            plan = self.parts.topics.look()
-        for one in set(plan.skipped) - set(self.parts.plan.skipped):
+        if self.flow.refresh_topics_s is None and self._planned:
+            self._copy(self.parts, self.parts.plan)
+            return
+        for plan in self.parts.topics.look():
+            self._copy(self.parts, plan)
+        self._planned = True
+
+    def _copy(self, parts: FlowParts, plan: RemotePlan) -> None:
+        for one in set(plan.skipped) - set(parts.plan.skipped):
             log.info("%s: topic %s is not copied: %s", self.flow.name, one.topic, one.reason)
-        self.parts.plan = plan
+        parts.plan = plan
         begins: dict[Partition, int] = {}
         if self.flow.begins_at == "latest":
-            begins = starts(self.flow, self.parts.looked, plan.copies)
-        if self.parts.places is not None:
-            begins |= self.parts.places.starts(plan.copies)
-        self.parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
+            begins = starts(self.flow, parts.looked, plan.copies)
+        if parts.places is not None:
+            begins |= parts.places.starts(plan.copies)
+        parts.copier.follow(plan.copies, self._membership.shares(self.key), begins)
 
     def _continue(self) -> None:
         assert self.parts is not None
@@ -279,7 +285,7 @@ class RunningFlow:
             return
         with self._clusters.admin(self.flow.source) as source, self._clusters.admin(self.flow.target) as target:
             settings = self._clusters.librdkafka(self.flow.target)
-            earlier = EarlierGenerations(self.flow.name, source, target, partial(read_copy_notes, settings))
+            earlier = EarlierGenerations(self.flow.name, target, partial(read_copy_notes, settings))
             begun = earlier.begin(foreign)
             if self.parts.places is not None:
                 after = [copy for copy in foreign if copy not in begun]
@@ -291,7 +297,7 @@ class RunningFlow:
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None
 
-    def _syncs(self, copier: Copier, to_target: InternalProducer) -> OffsetSyncs | None:
+    def _syncs(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> OffsetSyncs | None:
         flow = self.flow
         if not flow.emits_syncs:
             return None
@@ -301,7 +307,7 @@ class RunningFlow:
         where = flow.source if flow.syncs_in == "source" else flow.target
         written = FollowedTopic(self._clusters.librdkafka(where), flow.syncs_topic, OffsetSync)
         self._opened.callback(written.close)
-        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, written)
+        return OffsetSyncs(flow, producer, lambda: copier.copies, copier.coverage, held, written)
 
     def _groups(self, copier: Copier, to_target: InternalProducer, held: HeldPartitions) -> GroupOffsets | None:
         flow = self.flow

@@ -4,7 +4,7 @@ import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
-from ha_core.flows.configuration import FlowConfig
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.groups import SkippedGroup, groups_to_follow
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import NotReadyError

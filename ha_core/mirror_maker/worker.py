@@ -6,8 +6,9 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import partial
 
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.heartbeat_flow import HeartbeatFlow
 from ha_core.mirror_maker.membership import FlowMembership

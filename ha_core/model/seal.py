@@ -123,4 +123,5 @@ class ExportedEvent(Part):
     """The part of an exported event (`plan/audit/events`) that is read again."""
 
     id: str
+    source: str
     data: ExportedData

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ha_core.model import Operation, Provenance
-from ha_core.operations.audit.answers import next_commands, way_back
+from ha_core.operations.audit.answers import commands_in, next_commands, way_back
 from ha_core.present.page import Marked, Page, Table
 
 AGAIN = "Trigger ▸ Trigger again with this config"
@@ -15,7 +14,6 @@ AGAIN = "Trigger ▸ Trigger again with this config"
 UNTICK = f"{AGAIN}, untick Dry run"
 MENDED = f"{AGAIN}, when the cause is mended"
 MAX_STEPS = 10
-_COMMAND = re.compile(r"`(switchyard [^`]+)`")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +39,7 @@ def steps_of(line: str, operations: Sequence[Operation], *, failed: bool) -> Nex
 
     :param line: its outcome; commands in it come first.
     """
-    named = [*_COMMAND.findall(line)]
+    named = [*commands_in(line)]
     backs = [back for operation in operations if (back := way_back(operation))]
     for operation in operations:
         named += [one for one in next_commands(operation) if one not in backs]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from ha_core.store.errors import StoreError, StoreUnavailableError, TooLargeError
+from ha_core.store.members import MemberAway
 
 T = TypeVar("T")
 State = Literal["connected", "suspended", "lost"]
@@ -112,6 +113,9 @@ class Tree(Reads, Protocol):
 
     def confirm(self) -> None:
         """`sync` without waiting for a lost connection."""
+
+    def members_away(self) -> Sequence[MemberAway]:
+        """Servers of the tree that do not serve while others do."""
 
     def listen(self, listener: Callable[[State], None]) -> Callable[[], None]:
         """Call `listener` with the current state and each new one; it must not block. Returns a function to stop."""

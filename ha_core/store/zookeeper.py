@@ -19,6 +19,7 @@ from kazoo.exceptions import (
 from ha_core.store import paths
 from ha_core.store.connection import ZooKeeperConnection, open_connection
 from ha_core.store.errors import NoStateError, StoreError
+from ha_core.store.members import MemberAway, members_away
 from ha_core.store.security import StoreSecurity, from_environment
 from ha_core.store.store import Store
 from ha_core.store.tree import Check, Create, Node, Op, PreconditionError, Put, Reads, Remove, check_size
@@ -154,9 +155,11 @@ class ZooKeeperReads:
 class ZooKeeperTree(ZooKeeperReads):
     """The tree below `root`, over one session."""
 
-    def __init__(self, connection: ZooKeeperConnection, root: str, session_timeout_s: float) -> None:
+    def __init__(
+        self, connection: ZooKeeperConnection, root: str, session_timeout_s: float, security: StoreSecurity
+    ) -> None:
         super().__init__(connection, root, waits=True)
-        self.session_timeout_s = session_timeout_s
+        self.session_timeout_s, self._security = session_timeout_s, security
         self.listen, self.close = connection.listen, connection.close
         if root:
             self._read(lambda: connection.client.ensure_path_async(root))
@@ -188,6 +191,9 @@ class ZooKeeperTree(ZooKeeperReads):
         leader may have ended this session already.
         """
         self.impatient().sync()
+
+    def members_away(self) -> Sequence[MemberAway]:
+        return members_away(self.connection.hosts, self._security)
 
 
 def _add(transaction: Any, op: Op, path: str) -> None:
@@ -231,7 +237,7 @@ def connect(
     try:
         if not create:
             _require_state(connection, root)
-        return Store(ZooKeeperTree(connection, root, session_timeout_s))
+        return Store(ZooKeeperTree(connection, root, session_timeout_s, secured))
     except BaseException:
         connection.close()
         raise

@@ -233,7 +233,7 @@ class Lead:
         if self._settled(reports, slots, now_s):
             self._give_out(mirrors, self._placement.place(wanted, reports.keys(), now_s))
         self._progress_log.log_changes(mirrors, counts, reports, now_s)
-        self._metrics.follow(mirrors, reports)
+        self._metrics.follow(mirrors, reports, len(wanted))
 
     def _with_unreadable(self, mirrors_found: DocumentsFound[Mirror]) -> list[Mirror]:
         """The mirrors to copy, by key. An unreadable mirror stays with its tasks, in its last readable version: taking

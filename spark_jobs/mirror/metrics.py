@@ -47,6 +47,8 @@ class _DriverState(NamedTuple):
     mirrors: int = 0
     partitions: tuple[tuple[Pair, PartitionReport], ...] = ()
     left_out: int = 0
+    untended: int = 0
+    """Partitions that no task reports."""
 
 
 class MirrorMetrics:
@@ -65,8 +67,11 @@ class MirrorMetrics:
         """This driver does not lead any more."""
         self._seen = _DriverState()
 
-    def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport]) -> None:
-        """Takes the current reports of tasks."""
+    def follow(self, mirrors: Collection[Mirror], reports: Mapping[int, MirrorReport], wanted: int = 0) -> None:
+        """Takes the current reports of tasks.
+
+        :param wanted: number of partitions that tasks should copy.
+        """
         pairs = {mirror.key: (mirror.source, mirror.target) for mirror in mirrors}
         sums = dict(self._sums) | {pair: self._sums.get(pair, _Counted()) for pair in pairs.values()}
         for report in reports.values():
@@ -86,6 +91,7 @@ class MirrorMetrics:
             len(mirrors),
             tuple((pairs[partition_report.mirror], partition_report) for partition_report in shown),
             left_out,
+            max(0, wanted - len(shown) - left_out),
         )
 
     def synced(self, sync: MirrorSync) -> None:
@@ -106,6 +112,8 @@ class MirrorMetrics:
         yield from _totals({pair: MirrorTotal.of(its) for pair, its in by_pair.items()})
         text = "Copied partitions for which no report has room."
         yield _gauge("unreported_partitions", text, seen.left_out)
+        text = "Partitions that no task copies: the workers of the job are away, or have not begun yet."
+        yield _gauge("untended_partitions", text, seen.untended)
         yield from _groups({pair: sync for pair, sync in self._syncs.items() if pair in by_pair})
         yield from _lags(seen.partitions)
 

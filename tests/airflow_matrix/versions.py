@@ -10,9 +10,9 @@ PROVIDERS = ("apache-airflow-providers-standard==1.21.0",)
 """These are upgraded without Airflow, so each version gets that of `requirements.in`."""
 NEEDED = (
     *("kazoo", "pydantic", "typer", "rich", "PyYAML", "javaproperties", "SQLAlchemy", "alembic", "psycopg[binary]"),
-    *("google-crc32c", "kafka-python", "lz4", "python-snappy", "zstandard", "cryptography", "httpx", "PyJWT"),
-    *("prometheus-client", "confluent-kafka", "kio", "pyarrow", "pandas", "apache-airflow-providers-apache-spark"),
-    "apache-airflow-providers-openlineage",
+    *("google-crc32c", "google-re2", "kafka-python", "lz4", "python-snappy", "zstandard", "cryptography", "httpx"),
+    *("PyJWT", "prometheus-client", "confluent-kafka", "kio", "pyarrow", "pandas"),
+    *("apache-airflow-providers-apache-spark", "apache-airflow-providers-openlineage"),
 )
 """Packages that the DAGs import, in any version that fits, and the provider of OpenLineage."""
 LEFT_OUT = "pyspark ; python_version < '3'\npyspark-client ; python_version < '3'\n"

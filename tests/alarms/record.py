@@ -75,6 +75,7 @@ class Ground:
         self.shows("min(switchyard_gateway_ready) == 1 and min(switchyard_gateway_cluster_reachable) == 1")
         self.shows("max(switchyard_mirror_leads) == 1 and sum(switchyard_mirror_unknown_lag_partitions) == 0")
         self.shows("max(switchyard_mirror_longest_rpo_seconds) < 20")
+        self.shows("absent(switchyard_approvals_oldest_seconds)")
         until(lambda: not self.problems() and self.seen(), "no problem is left", HEALED_S)
 
     def seen(self) -> bool:

@@ -18,6 +18,8 @@ FOLDER = Path(__file__).parent / "recordings"
 RULES = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.yaml"
 EVERY_S = 5
 """Between two scrapes."""
+LATELY = 12
+"""Scrapes within which a time has to change that is a sign of life."""
 STEPS = 4
 """A series goes on to change as it did in its last so many scrapes."""
 _NAME = re.compile(r"\b(?:up|process_\w+|switchyard_\w+)\b")
@@ -91,6 +93,13 @@ class Recording:
             for value in values
         ]
         yield from shifted
+        if "_timestamp_seconds" in name:
+            # Signs of life come at intervals of their own: one that came lately goes on to come.
+            lately = {value for value in shifted[-1 - LATELY :] if value is not None}
+            alive, newest = len(lately) > 1, shifted[-1] if shifted[-1] is not None else shifted[-2]
+            for number in range(1, more + 1):
+                yield None if newest is None else newest + number * EVERY_S * alive
+            return
         last, before = shifted[-1], shifted[-1 - STEPS]
         # A series that was missing at two scrapes in a row has ended; one scrape may miss it.
         last = shifted[-2] if last is None else last

@@ -9,11 +9,16 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.alarms.recording import FOLDER, RULES, Recording, metrics_of, rules
+from tests.alarms.parts import BEFORE_S, FAULTS
+from tests.alarms.recording import EVERY_S, FOLDER, RULES, Recording, metrics_of, rules
 from tests.kit.prometheus import missing, programs
 
 pytestmark = pytest.mark.skipif(bool(missing()), reason=missing())
 ROOT = Path(__file__).parents[2]
+PAGED_S = 60
+LONGEST_WAIT_S = 30
+LEFT_OVER_S = 15
+"""A recording begins before its fault, and may begin with the end of the fault that was recorded before."""
 MINUTES = 20
 """A fault lasts so long, and longer than any alarm waits."""
 _FIRING = {
@@ -34,6 +39,23 @@ _FIRING = {
     "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
     "cluster_dead": ("ClusterAway", "FactsStale", "MirrorBehind"),
     "cluster_left_by_force": ("ClusterAway", "RecordsReportedLost"),
+    # Of `tests.alarms.parts`. In one the clusters differed meanwhile, in another one a cluster was just back.
+    "gateway_2_killed": ("GatewayDown",),
+    "gateway_2_paused": ("GatewayDown", "Problem"),
+    "cluster_east_2_paused": ("BrokerAway",),
+    "cluster_west_killed": ("ClusterAway", "MirrorBehind", "MirrorLagUnknown"),
+    "cluster_west_paused": ("ClusterAway", "MirrorBehind"),
+    "zookeeper_2_killed": ("ZooKeeperMemberAway", "MirrorNotInSync"),
+    "zookeeper_2_paused": ("ZooKeeperMemberAway",),
+    "zookeeper_killed": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "StateNotSeen"),
+    "zookeeper_paused": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "StateNotSeen"),
+    "mirror_killed": ("MirrorJobDown", "MirrorDamaged"),
+    "mirror_paused": ("MirrorJobDown", "MirrorDamaged"),
+    "mirror_executor_paused": ("MirrorWorkersAway", "MirrorDamaged"),
+    "airflow_scheduler_killed": ("AirflowPartStands",),
+    "airflow_scheduler_paused": ("AirflowPartStands",),
+    "platform_killed": ("PlatformAway",),
+    "platform_paused": ("PlatformAway",),
     "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
 }
 FIRING = {fault: {f"Switchyard{name}" for name in names} for fault, names in _FIRING.items()}
@@ -66,6 +88,16 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
         _of_gateway("switchyard_gateway_cluster_reachable", 0, "0x240", cluster="east"),
         _of_gateway("switchyard_gateway_cluster_reachable", 1, "1x240", cluster="east"),
     ],
+    "SwitchyardMirrorNotInSync": [_of_gateway("switchyard_problems", 0, "1x240", code="mirror-not-in-sync")],
+    "SwitchyardPartitionsWithoutLeader": [
+        _of_gateway("switchyard_gateway_cluster_leaderless_partitions", 0, "2x240", cluster="east"),
+    ],
+    "SwitchyardAirflowDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-airflow"}', "values": "0x240"}],
+    "SwitchyardFlowWorkerDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}],
+    "SwitchyardMirrorDriverAway": [
+        {"series": f'up{{instance="127.0.0.1:{port}",job="switchyard-mirror"}}', "values": f"{value}x240"}
+        for port, value in ((3, 0), (4, 1))
+    ],
     "SwitchyardMirrorLagUnknown": [
         {
             "series": 'switchyard_mirror_unknown_lag_partitions{instance="127.0.0.1:3",job="switchyard-mirror",'
@@ -96,17 +128,24 @@ def promtool(*arguments: str, folder: Path = ROOT) -> str:
     return done.stdout
 
 
-def play(folder: Path, series: list[dict[str, str]], expected: Collection[str], minutes: int = MINUTES) -> None:
-    """Exactly these alarms fire at some time."""
-    ever = f'group by (alertname) (max_over_time(ALERTS{{alertstate="firing"}}[{minutes}m]))'
+def play(
+    folder: Path,
+    series: list[dict[str, str]],
+    expected: Collection[str],
+    seconds: int = 60 * MINUTES,
+    among: str = ".*",
+) -> None:
+    """Exactly these alarms fire at some time, of those whose name the pattern has."""
+    firing = f'ALERTS{{alertstate="firing",alertname=~"{among}"}}'
+    ever = f"group by (alertname) (max_over_time({firing}[{seconds - LEFT_OVER_S}s]))"
     samples = [{"labels": f'{{alertname="{name}"}}', "value": 1} for name in sorted(expected)]
     test: dict[str, Any] = {
         "interval": "5s",
         "input_series": series,
-        "promql_expr_test": [{"expr": ever, "eval_time": f"{minutes}m", "exp_samples": samples}],
+        "promql_expr_test": [{"expr": ever, "eval_time": f"{seconds}s", "exp_samples": samples}],
     }
     (folder / "test.yaml").write_text(
-        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": "15s", "tests": [test]})
+        yaml.safe_dump({"rule_files": [str(RULES)], "evaluation_interval": f"{EVERY_S}s", "tests": [test]})
     )
     promtool("test", "rules", "test.yaml", folder=folder)
 
@@ -133,6 +172,48 @@ def test_a_runbook_names_its_alarms_and_no_others() -> None:
 
     assert own - named == set()
     assert {alert for _, alert in named} == {alert for _, alert in own}
+
+
+def test_prometheus_scrapes_and_evaluates_as_often_as_a_page_within_a_minute_takes() -> None:
+    times = yaml.safe_load(RULES.with_name("prometheus.yaml").read_text())["global"]
+
+    assert (times["scrape_interval"], times["evaluation_interval"]) == (f"{EVERY_S}s", f"{EVERY_S}s")
+
+
+def test_a_rule_that_waits_for_more_than_half_a_minute_says_why_beside_it() -> None:
+    lines = RULES.read_text("utf-8").splitlines()
+    waits = [(number, line.strip()) for number, line in enumerate(lines) if line.strip().startswith("for: ")]
+
+    long = [number for number, text in waits if text.endswith("m") or int(text.strip("for: s")) > LONGEST_WAIT_S]
+
+    assert long
+    assert [lines[number] for number in long if not lines[number - 1].strip().startswith("# ")] == []
+
+
+def test_the_sample_scrapes_each_job_that_a_rule_names() -> None:
+    sample = yaml.safe_load(RULES.with_name("prometheus.yaml").read_text())
+    named = {job for rule in rules() for job in re.findall(r'job="([\w-]+)"', rule["expr"])}
+
+    assert {one["job_name"] for one in sample["scrape_configs"]} == named
+
+
+@pytest.mark.parametrize("fault", [fault.name for fault in FAULTS if fault.name in FIRING])
+def test_a_part_that_dies_or_stands_still_is_paged_within_a_minute(fault: str, tmp_path: Path) -> None:
+    (expected,) = [{f"Switchyard{name}" for name in one.expected} for one in FAULTS if one.name == fault]
+    # The fault begins after `BEFORE_S`; whichever expected alarm comes first is the page
+    ever = Recording.read(fault).input_series(1)
+
+    fired = [name for name in sorted(expected) if _fires(tmp_path, ever, name, BEFORE_S + PAGED_S)]
+
+    assert fired
+
+
+def _fires(folder: Path, series: list[dict[str, str]], name: str, seconds: int) -> bool:
+    try:
+        play(folder, series, {name}, seconds, among=name)
+    except AssertionError:
+        return False
+    return True
 
 
 def test_every_rule_has_a_fault_on_which_it_fires() -> None:

@@ -8,7 +8,16 @@ from ha_core.cli import command
 from ha_core.cli.exits import ATTENTION, BAD_INPUT, OUT_OF_REACH, SUCCESS
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.probe import Probe
-from ha_core.model import Cluster, ExpectedGateway, GatewayRecord, KnownTopic, Mirror, PlatformChange
+from ha_core.model import (
+    Cluster,
+    ExpectedGateway,
+    Extent,
+    GatewayRecord,
+    KnownTopic,
+    Mirror,
+    PlatformChange,
+    Topic,
+)
 from ha_core.operations.engine.environment import utc_now
 from ha_core.present.status import COLUMNS
 from ha_core.store.errors import StoreUnavailableError
@@ -158,6 +167,29 @@ def test_mirrors_of_a_dead_cluster_are_folded_below_it_and_advise_nothing(monkey
     assert [one["code"] for one in problem["follows"]] == ["mirror-not-copied"]
     assert "└ mirrors in west: mirror-not-copied" in check_text()
     assert "spark_jobs mirror" not in check_text()
+
+
+def test_a_dead_cluster_where_nothing_is_written_after_a_failover_is_not_to_be_masked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(
+        Admin, "probe", lambda self, **_options: Probe(self.cluster.name == "west", answers=self.cluster.name == "west")
+    )
+    east, west = (one.model_copy(update={"default": one.name == "west"}) for one in CLUSTERS)
+    extents = (
+        Extent(cluster="east", start=0, end=9, base=0, writer_epoch=0),
+        Extent(cluster="west", start=0, base=9, writer_epoch=1),
+    )
+    failed_over = Topic(name="orders", writer="west", partitions={0: extents})
+    store = seeded(east, west, failed_over)
+    store.client().register_gateway(GATEWAY)
+    use(store, monkeypatch)
+
+    problem = next(one for one in run("status", "--check")[1]["problems"] if one["code"] == "cluster-away")
+
+    assert problem["command"] == "switchyard clusters"
+    assert "Readers of older records of orders wait for it." in problem["remedy"]
+    assert "mask" not in problem["remedy"]
 
 
 def test_a_check_without_zookeeper_has_a_code_and_an_exit_code_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

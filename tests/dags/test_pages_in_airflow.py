@@ -58,6 +58,16 @@ def test_pages_and_files_are_for_users_who_are_logged_in_and_a_viewer_may_trigge
         assert api(f"{PREFIX}/{path}", "admin", "POST").status_code == 405, path
 
 
+def test_prometheus_reads_how_airflows_parts_are_without_a_login_and_nothing_else(api: Any) -> None:
+    answer = api(f"{PREFIX}/metrics", None)
+
+    assert answer.status_code == 200
+    lines = [line for line in answer.text.splitlines() if not line.startswith("#")]
+    assert lines[0] == "switchyard_airflow_database_reachable 1.0"
+    assert all(line.startswith("switchyard_airflow_") for line in lines)
+    assert api(f"{PREFIX}/metrics", "admin", "POST").status_code == 405
+
+
 def test_an_answer_lets_a_browser_load_only_the_pages_own_files_and_keep_nothing(api: Any) -> None:
     for path in ("fleet", "live.js", "style.css"):
         answer = api(f"{PREFIX}/{path}", "viewer")

@@ -1,5 +1,8 @@
 """Reading flows from a file: precedence, defaults, and errors."""
 
+import pickle
+from collections.abc import Mapping
+
 import pytest
 
 from ha_core.flows.configuration import Configuration, ConfigurationError, configuration
@@ -146,6 +149,42 @@ def test_an_operators_own_policy_is_found_by_its_name() -> None:
     assert flow.policy == DefaultPolicy()
 
 
+class Short:
+    """A filter of an operator's own: names up to a length."""
+
+    def __init__(self, keys: Mapping[str, str]) -> None:
+        self._most = int(keys["topic.filter.most"])
+
+    def accepts(self, name: str) -> bool:
+        return len(name) <= self._most
+
+
+def test_an_operators_own_filter_takes_the_place_of_the_lists() -> None:
+    text = f"{ON}topics = orders\ntopic.filter.class = short\nA->B.topic.filter.most = 3\n"
+    found = configuration(parse(text, "x"), "x", filters={"short": Short})
+    (flow,) = found.flows
+    assert [name for name in ("a", "abc", "abcd", "orders") if flow.topics.accepts(name)] == ["a", "abc"]
+    assert found.remarks == ()
+    # Spark sends flows to its executors, and a worker restarts flows that differ
+    sent = pickle.loads(pickle.dumps(flow))
+    assert sent == flow
+    assert not sent.topics.accepts("orders")
+    other = configuration(parse(text.replace("3", "9"), "x"), "x", filters={"short": Short})
+    assert other.flows != found.flows
+
+
+@pytest.mark.parametrize(
+    ("lines", "error"),
+    [
+        ("group.filter.class = com.example.Mine", "group.filter.class=com.example.Mine is not known"),
+        ("topic.filter.class = short", "the filter short cannot be made: 'topic.filter.most'"),
+    ],
+)
+def test_a_filter_that_cannot_be_used_is_an_error(lines: str, error: str) -> None:
+    with pytest.raises(ConfigurationError, match=error):
+        configuration(parse(f"{ON}{lines}\n", "x"), "x", filters={"short": Short})
+
+
 @pytest.mark.parametrize(
     ("lines", "remark"),
     [
@@ -217,6 +256,15 @@ def test_flows_that_keep_names_must_not_form_a_cycle() -> None:
     identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
     (error,) = errors(f"{ON}B->A.enabled = true\n{identity}")
     assert error.startswith("the flows A -> B -> A form a cycle")
+
+
+def test_flows_with_different_policies_are_told() -> None:
+    identity = "replication.policy.class = org.apache.kafka.connect.mirror.IdentityReplicationPolicy\n"
+    (told,) = remarks(f"{ON}B->A.enabled = true\nB->A.{identity}")
+    assert told.startswith(
+        "flows have different replication policies: a topic t of a cluster A would be A.t after A->B, and t after B->A."
+    )
+    assert remarks(f"{ON}B->A.enabled = true\n") == []
 
 
 def test_kafkas_own_example_is_accepted() -> None:

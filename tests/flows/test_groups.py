@@ -1,5 +1,7 @@
 """Checkpoints and commits: neither goes back unless the group went back; a group that reads in the target is left."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from ha_core.flows.filters import NameFilter, Patterns, parts
@@ -12,6 +14,7 @@ from ha_core.flows.groups import (
     is_due,
     topic_of_checkpoint,
 )
+from ha_core.flows.own_filters import OwnFilter
 from ha_core.flows.policies import DefaultPolicy
 from ha_core.flows.records import Checkpoint
 
@@ -59,6 +62,24 @@ def test_groups_that_a_flow_does_not_follow_have_a_reason() -> None:
         SkippedGroup("console-consumer-1", "groups.exclude names it"),
         SkippedGroup("other", "groups does not name it"),
         SkippedGroup("idle", "it has committed no offset of a topic that the flow copies"),
+    ]
+
+
+def test_groups_that_a_filter_of_the_operators_does_not_accept_have_a_reason() -> None:
+    none = Patterns.of("x", ())
+
+    class OnlyBilling:
+        def __init__(self, keys: Mapping[str, str]) -> None:
+            pass
+
+        def accepts(self, name: str) -> bool:
+            return name == "billing"
+
+    groups = NameFilter(none, none, OwnFilter("mine", OnlyBilling))
+    topics = NameFilter(Patterns.of("x", (".*",)), none)
+    assert list(groups_to_follow({"billing": ["t"], "other": ["t"]}, groups, topics)) == [
+        "billing",
+        SkippedGroup("other", "the filter mine does not accept it"),
     ]
 
 

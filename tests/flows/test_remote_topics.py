@@ -1,10 +1,12 @@
 """Settings and ACLs that remote topics get from their source topics."""
 
+from collections.abc import Mapping
 from typing import Literal
 
 import pytest
 
 from ha_core.flows.filters import Patterns
+from ha_core.flows.own_filters import OwnFilter
 from ha_core.flows.remote_topics import (
     ALL,
     READ,
@@ -43,6 +45,30 @@ def test_a_topics_settings_are_carried_over_and_defaults_only_from_the_source(
         "cleanup.policy": "cleanup.policy's",
         "segment.ms": default,
     }
+
+
+def test_an_operators_own_filter_decides_which_settings_are_carried_over() -> None:
+    class OnlyRetention:
+        def __init__(self, keys: Mapping[str, str]) -> None:
+            pass
+
+        def accepts(self, name: str) -> bool:
+            return name.startswith("retention.")
+
+    rule = SettingsRule(Patterns.of("x", (".*",)), own=OwnFilter("mine", OnlyRetention))
+    found = rule.carried([setting("retention.ms", "topic"), setting("cleanup.policy", "topic")])
+    assert found == {"retention.ms": "retention.ms's"}
+
+
+def test_a_remote_topic_takes_records_that_are_more_than_an_hour_ahead() -> None:
+    """Brokers refuse them from Kafka 4.0 on (KIP-1030). A source of Kafka 3.9 may hold some, of producers with wrong
+    clocks, and the copy of the partition stood at the first one for good."""
+    rule = SettingsRule(Patterns.of("x", ("message\\.timestamp\\.before.*",)))
+    source = [setting("message.timestamp.after.max.ms", "default"), setting("retention.ms", "default")]
+    found = rule.of_remote(source, {"message.timestamp.after.max.ms", "message.timestamp.before.max.ms"})
+    assert found == {"message.timestamp.after.max.ms": str((1 << 63) - 1), "retention.ms": None}
+    # Brokers before Kafka 3.6 do not know the settings
+    assert rule.of_remote(source, ()) == {"message.timestamp.after.max.ms": None, "retention.ms": None}
 
 
 def test_only_settings_that_differ_are_changed() -> None:

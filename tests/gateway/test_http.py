@@ -40,7 +40,8 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
         "east": Cluster(name="east", bootstrap="e:1"),
         "west": Cluster(name="west", bootstrap="w:1", masked=Mask(since="", reason="fire", by="ops")),
     }
-    topology = Topology({"east": ClusterTopology("east", reachable=True), "west": ClusterTopology("west")})
+    east = ClusterTopology("east", reachable=True, brokers_away=frozenset({2}), leaderless=3)
+    topology = Topology({"east": east, "west": ClusterTopology("west", brokers_away=frozenset({1}))})
     return SimpleNamespace(
         snapshot=Snapshot(View(revision=17, clusters=clusters), topology),
         lease=Lease(),
@@ -59,7 +60,9 @@ def gateway(reasons: list[str], counts: Counts) -> Any:
             clusters={"east": SimpleNamespace(dialling=SimpleNamespace(begun=4, failed=1), hang_ups=Counter({29: 2}))},
         ),
         members=SimpleNamespace(
-            recorder=SimpleNamespace(running=True, looked_at={"east": 1e9, "gone": 1e9}, state=STATE, state_at=1e9),
+            recorder=SimpleNamespace(
+                running=True, looked_at={"east": 1e9, "gone": 1e9}, state=STATE, state_at=1e9, state_due_at=1e9 + 15
+            ),
         ),
         shared=SimpleNamespace(
             authentication=SimpleNamespace(login_rate_limiter=SimpleNamespace(unchecked=4)),
@@ -147,6 +150,8 @@ def test_metrics_show_state_clients_clusters_and_traffic(address: str, counts: C
     assert found["connections_accepted_total",] == 5
     assert found["connections_ended_total", "idle"] == 2
     assert (found["cluster_reachable", "east"], found["cluster_reachable", "west"]) == (1, 0)
+    assert (found["cluster_brokers_away", "east"], found["cluster_leaderless_partitions", "east"]) == (1, 3)
+    assert ("cluster_brokers_away", "west") not in found  # of a cluster that is away, nothing is known
     assert found["cluster_masked", "west"] == 1
     assert (found["quotas",], found["quotas_unreadable",], found["quotas_throttled",]) == (0, 1, 2)
     assert found["quota_used_total", "produce"] == 0
@@ -178,6 +183,7 @@ def test_the_gateway_that_records_facts_shows_the_state_and_no_old_one(address: 
     assert found["switchyard_crossing_partitions", "short"] == 2
     assert found["switchyard_approvals_oldest_seconds",] == 60
     assert found["switchyard_problems", "cluster-away"] == 1
+    assert found["switchyard_state_look_due_timestamp_seconds",] == 1e9 + 15
     assert (found["fences",], found["process_resident_memory_bytes",] > 0) == (1, True)
 
     observed.members.recorder.running = False

@@ -12,7 +12,8 @@ from ha_core.kafka.copying.background import BackgroundWork
 from ha_core.kafka.copying.connections import Connections, Line
 from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import CopyLane, CopyTotals
+from ha_core.kafka.copying.states import CopyLane
+from ha_core.kafka.copying.statuses import CopyTotals
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.kafka.stream import BufferPool

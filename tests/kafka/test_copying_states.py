@@ -2,15 +2,8 @@
 
 import pytest
 
-from ha_core.kafka.copying.states import (
-    IN_FLIGHT,
-    OLD_MS,
-    AwaitingTakeover,
-    CopyLane,
-    SourceEnds,
-    StoppedCopy,
-    not_copied,
-)
+from ha_core.kafka.copying.states import IN_FLIGHT, OLD_MS, AwaitingTakeover, CopyLane, StoppedCopy, not_copied
+from ha_core.kafka.copying.statuses import SourceEnds
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.notes import CopyId

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ha_core.kafka.copying.sessions import AskedPart, SessionRequest, SourceSession
-from ha_core.kafka.copying.states import CopyLane, SourceEnds
+from ha_core.kafka.copying.states import CopyLane
+from ha_core.kafka.copying.statuses import SourceEnds
 from ha_core.kafka.offsets import Leadership
 from ha_core.mirror.lag import LagTracker
 from ha_core.mirror.pace import RateMeter

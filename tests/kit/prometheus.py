@@ -75,9 +75,16 @@ class Prometheus:
     """
 
     def __init__(
-        self, folder: Path, targets: Mapping[str, Sequence[str]], every_s: int = 5, rules: Path | None = None
+        self,
+        folder: Path,
+        targets: Mapping[str, Sequence[str]],
+        every_s: int = 5,
+        rules: Path | None = None,
+        paths: Mapping[str, str] = {},
     ) -> None:
-        """:param targets: job → addresses that it scrapes."""
+        """:param targets: job → addresses that it scrapes.
+        :param paths: job → path of its metrics, where that is not `/metrics`.
+        """
         self._folder = folder
         self.url = f"http://127.0.0.1:{free_port()}"
         folder.mkdir(parents=True, exist_ok=True)
@@ -88,7 +95,11 @@ class Prometheus:
                 "evaluation_interval": f"{every_s}s",
             },
             "scrape_configs": [
-                {"job_name": job, "static_configs": [{"targets": list(addresses)}]}
+                {
+                    "job_name": job,
+                    "metrics_path": paths.get(job, "/metrics"),
+                    "static_configs": [{"targets": list(addresses)}],
+                }
                 for job, addresses in targets.items()
             ],
             **({} if rules is None else {"rule_files": [str(rules)]}),

@@ -12,6 +12,7 @@ TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 ACLS = "org.apache.kafka.tools.AclCommand"
 """Of 4.x."""
 CONFIGS = "kafka.admin.ConfigCommand"
+TOPICS = "org.apache.kafka.tools.TopicCommand"
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
 CONSOLE_CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from urllib.request import urlopen
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -10,7 +11,7 @@ from confluent_kafka.admin import AdminClient
 from bench.mirror_maker import MirrorMakerSettings, mirror_maker_of
 from stack.clients import java_mirror_client
 from stack.harness import Stack
-from tests.kit.flows import FlowProcess, commit, flows, produce, records, until, write_flows
+from tests.kit.flows import FlowProcess, commit, flows, free_port, produce, records, until, write_flows
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -35,6 +36,7 @@ REMOTE = {
 }
 """Copies of `orders`, whose names have each alias at most once."""
 Answers = dict[str, dict[str, str]]
+METRICS_PORT = free_port()
 
 stack = own_stack({"a": "3.9.2", "b": "4.3.1", "c": "3.9.2", "d": "4.3.1"}, scope="module", gateways=0)
 
@@ -109,7 +111,8 @@ def running(
     clusters: dict[str, str], of_the_real_one: Answers, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[FlowProcess]:
     folder = tmp_path_factory.mktemp("ours")
-    with flows(write_flows(folder, clusters, properties(clusters, "."))) as process:
+    file = write_flows(folder, clusters, properties(clusters, "."))
+    with flows(file, "--metrics-port", str(METRICS_PORT)) as process:
         until_all_are_seen(clusters, ".", folder, process.text)
         yield process
 
@@ -148,6 +151,17 @@ def test_groups_resume_at_their_record_one_hop_away(
     for alias, upstream in ASKED.items():
         offset = int(found[alias]["translated"].partition(f"{upstream}.orders-0=")[2].partition("/")[0])
         assert len(records(clusters[alias], f"{upstream}.orders", 0, offset)) == RECORDS - AT
+
+
+def test_metrics_have_the_age_of_heartbeats_over_all_hops(running: FlowProcess) -> None:
+    def shown() -> str:
+        with urlopen(f"http://127.0.0.1:{METRICS_PORT}/metrics", timeout=10) as answer:
+            return str(answer.read().decode())
+
+    age = 'switchyard_flow_heartbeat_age_seconds{flow="C->D",path="A->B->C->D"} '
+    until(lambda: age in shown(), 60, shown)
+    (seconds,) = (line.removeprefix(age) for line in shown().splitlines() if line.startswith(age))
+    assert 0 <= float(seconds) < 60
 
 
 def test_later_records_reach_each_cluster_once(running: FlowProcess, clusters: dict[str, str]) -> None:

@@ -6,10 +6,12 @@ from contextlib import ExitStack
 from functools import partial
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
 
 from ha_core.flows.connect_state import ConnectState
 from ha_core.flows.remote_plan import link_of
+from ha_core.flows.translation import SyncStore, Translated
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import topic_entries
 from ha_core.kafka.copy_log import ensure_copy_log
@@ -21,6 +23,7 @@ from ha_core.mirror_client.copy_notes import COPIES_LOG, read_copy_notes
 from ha_core.mirror_maker.continuing import EarlierGenerations, Handover
 from ha_core.mirror_maker.copier import COPIES_LOG_PARTITIONS, noted_in_log
 from ha_core.mirror_maker.handover import ensure_offsets_topic, offsets_producer, write_source_offsets
+from ha_core.mirror_maker.translating import ExactMaps
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey, ErrorCode
 from ha_core.wire.copied_batch import claim
@@ -84,7 +87,7 @@ def test_a_delayed_request_of_the_first_topics_copier_is_refused(stack: Stack, a
     produce(address, "orders", (b"second %d" % number for number in range(10)))
     second = noted_in_log(copy_id(east, west, "orders"), "orders")
     settings = {"bootstrap.servers": bootstrap(stack, "west")}
-    earlier = EarlierGenerations(FLOW, east, west, partial(read_copy_notes, settings))
+    earlier = EarlierGenerations(FLOW, west, partial(read_copy_notes, settings))
     assert earlier.begin([second]) == [second]
     assert written(west, second.id, reached.progress) == ErrorCode.INVALID_PRODUCER_EPOCH
     with copying(east, west, [second], {}) as job:
@@ -92,6 +95,45 @@ def test_a_delayed_request_of_the_first_topics_copier_is_refused(stack: Stack, a
     assert earlier.begin([second]) == [second]  # a repeated run changes nothing
     values = [record.value for record in records(settings["bootstrap.servers"], "east.orders")]
     assert values == [b"first %d" % number for number in range(20)] + [b"second %d" % number for number in range(10)]
+
+
+def test_deleted_records_of_the_second_topic_are_counted_and_groups_below_go_on_above_them(
+    stack: Stack, admins: tuple[Admin, Admin]
+) -> None:
+    """The copy of the second topic began at its log start. So the flow did not count the records that retention had
+    deleted, and looked for groups below them in the offset syncs of the first topic: these groups got no checkpoint."""
+    east, west = admins
+    address = bootstrap(stack, "east")
+    create_topic(address, "shortened", 1)
+    west.create_topics([TopicSpec("east.shortened", 1, 1)])
+    produce(address, "shortened", (b"first %d" % number for number in range(20)))
+    first = noted_in_log(copy_id(east, west, "shortened"), "shortened")
+    with copying(east, west, [first], {}) as job:
+        wait_until(lambda: west.notes_of([first])[first.id].progress is not None, job.statuses)
+        wait_until(lambda: west.ends([first.key])[first.key].log_end >= 21, job.statuses)
+    delete_topic(address, "shortened")
+    create_topic(address, "shortened", 1)
+    produce(address, "shortened", (b"second %d" % number for number in range(10)))
+    admin = AdminClient({"bootstrap.servers": address})
+    spot = TopicPartition("shortened", 0, 5)
+    admin.delete_records([spot])[spot].result(30)
+    second = noted_in_log(copy_id(east, west, "shortened"), "shortened")
+    settings = {"bootstrap.servers": bootstrap(stack, "west")}
+    assert EarlierGenerations(FLOW, west, partial(read_copy_notes, settings)).begin([second]) == [second]
+
+    def no_syncs() -> SyncStore:
+        raise AssertionError("no offset sync of the first topic counts")
+
+    with copying(east, west, [second], {}, passes_overtaken=True) as job:
+        wait_until(lambda: len(records(bootstrap(stack, "west"), "east.shortened")) == 25, job.statuses)
+        wait_until(lambda: second.id in job.known and bool(job.known[second.id].runs), job.statuses)
+        wait_until(lambda: bool(west.notes_of([second])[second.id].runs), job.statuses)
+        assert job.statuses()[second.id].overtaken == 5
+        (run,) = job.known[second.id].runs
+        assert (run.source, run.records) == (5, 5)
+        found = ExactMaps(west, lambda: job.known, no_syncs).translate({second: [3, 7]})
+    assert found[second.id, 3] == Translated(run.target, "first-copied")
+    assert found[second.id, 7] == Translated(run.target + 2, "exact")
 
 
 def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_below_its_records(
@@ -121,7 +163,7 @@ def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_belo
     second = noted_in_log(copy_id(east, west, "turns"), "turns")
     settings = {"bootstrap.servers": there}
     # Then the copy is none of an earlier generation, and what MirrorMaker 2 has told decides
-    assert EarlierGenerations(FLOW, east, west, partial(read_copy_notes, settings)).begin([second]) == []
+    assert EarlierGenerations(FLOW, west, partial(read_copy_notes, settings)).begin([second]) == []
     state = ConnectState.dedicated("east")
     ensure_offsets_topic(west, state, replication=1)
     write_source_offsets(offsets_producer(settings), state, {second.source_key: 4})

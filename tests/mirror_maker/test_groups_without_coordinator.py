@@ -5,7 +5,8 @@ from typing import Any, cast
 
 import pytest
 
-from ha_core.flows.configuration import FlowConfig, configuration
+from ha_core.flows.configuration import configuration
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.groups import SkippedGroup
 from ha_core.flows.properties import parse
 from ha_core.kafka.admin import Admin

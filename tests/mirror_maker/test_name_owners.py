@@ -1,6 +1,7 @@
 """Choosing the flow that writes a remote topic which several flows of a worker would write."""
 
-from ha_core.flows.configuration import FlowConfig, configuration
+from ha_core.flows.configuration import configuration
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.properties import parse
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.mirror_maker.name_owners import OtherWriters, RemoteTopicOwners, flows_before

@@ -1,16 +1,18 @@
 """A flow of a thousand topics with ten partitions each, in one worker, between two real clusters."""
 
+import time
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, OffsetSpec
 from confluent_kafka.cimpl import KafkaError, NewTopic
 
 from stack.harness import Stack
-from tests.kit.flows import count, flows, produce, records, until, write_flows
+from tests.kit.flows import FlowProcess, count, flows, produce, records, until, write_flows
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -68,12 +70,33 @@ def copied(cluster: str) -> Mapping[tuple[str, int], list[str]]:
     return found
 
 
-def complete(cluster: str, rounds: int) -> bool:
-    """Whether each copy has so many records at least."""
-    there = AdminClient({"bootstrap.servers": cluster, "log_level": 3}).list_topics(timeout=60).topics
-    if any(f"east.{topic}" not in there for topic, _ in KEYS):
-        return False
-    return all(len(values) >= rounds for values in copied(cluster).values())
+def ends(cluster: str) -> Iterator[int]:
+    """End of each copy that exists. Asks for nothing but ends: a look that reads would slow the worker down."""
+    admin = AdminClient({"bootstrap.servers": cluster, "log_level": 3})
+    there = admin.list_topics(timeout=60).topics
+    copies = [TopicPartition(f"east.{topic}", partition) for topic, partition in KEYS if f"east.{topic}" in there]
+    for asked in admin.list_offsets({copy: OffsetSpec.latest() for copy in copies}, request_timeout=60).values():
+        with suppress(KafkaException):  # it has no leader yet
+            yield int(asked.result(60).offset)
+
+
+def missing(cluster: str, rounds: int) -> str:
+    """Tells copies that lack some of these records; "": none does."""
+    with_marker = Counter(min(end, rounds + 1) for end in ends(cluster))  # each copier begins with a marker
+    if with_marker[rounds + 1] < len(KEYS):
+        return f"of {len(KEYS)} copies, by the number of their offsets: {dict(sorted(with_marker.items()))}"
+    found = Counter(min(len(values), rounds) for values in copied(cluster).values())
+    return "" if found[rounds] == len(KEYS) else f"copies by the number of their records: {dict(sorted(found.items()))}"
+
+
+def until_complete(cluster: str, rounds: int, worker: FlowProcess) -> None:
+    began = time.monotonic()
+    while lacks := missing(cluster, rounds):
+        took_s = time.monotonic() - began
+        print(f"{rounds} records each, after {took_s:.0f} s {lacks}", flush=True)
+        assert took_s < PATIENCE_S, f"{lacks}\n{worker.text()[-5000:]}"
+        time.sleep(5)
+    print(f"{rounds} records each are there after {time.monotonic() - began:.0f} s", flush=True)
 
 
 def test_each_of_ten_thousand_partitions_gets_its_records_once(stack: Stack, tmp_path: Path) -> None:
@@ -84,7 +107,7 @@ def test_each_of_ten_thousand_partitions_gets_its_records_once(stack: Stack, tmp
     file = write_flows(tmp_path, {"east": east, "west": west}, {"east->west.enabled": "true"})
     # When a worker copies them, and a topic is created while they flow
     with flows(file) as worker:
-        until(lambda: complete(west, 1), PATIENCE_S, worker.text)
+        until_complete(west, 1, worker)
         create_topic(east, "late", PARTITIONS)
         produce(east, "late", [b"a", b"b"])
         write_each(east, KEYS, "second")
@@ -93,7 +116,7 @@ def test_each_of_ten_thousand_partitions_gets_its_records_once(stack: Stack, tmp
         write_each(east, KEYS, "third")
         worker.kill()
     with flows(file) as worker:
-        until(lambda: complete(west, 3), PATIENCE_S, worker.text)
+        until_complete(west, 3, worker)
         # Then each record arrived once, in its order
         assert [record.value for record in records(west, "east.late")] == [b"a", b"b"]
         found = copied(west)

@@ -47,22 +47,29 @@ def test_an_approval_counts_until_airflow_rejects_it(environment: Environment) -
 def test_a_look_that_fails_is_told_and_the_next_one_is_made(environment: Environment, monkeypatch: Any) -> None:
     told: list[bool] = []
     slept: list[float] = []
+    due: list[float] = []
+    clock_s = 0.0
     environment.sleep = slept.append
     whole = environment.store.load
     answers = [StoreUnavailableError("away"), None]
 
     def load(**options: Any) -> Any:
+        nonlocal clock_s
         if answers and (error := answers.pop(0)) is not None:
+            clock_s += 5.0  # so long was ZooKeeper waited for
             raise error
         return whole(**options)
 
     monkeypatch.setattr(environment.store, "load", load)
 
-    def tell(state: dict[str, Any] | None) -> bool:
+    def tell(state: dict[str, Any] | None, again_s: float) -> bool:
         told.append(state is not None)
+        due.append(again_s)
         return len(told) < 2
 
+    environment.monotonic = lambda: clock_s
     measure_always(environment, tell)
 
     assert told == [False, True]
-    assert max(slept) <= 15.0
+    assert slept == [15.0]  # not ten times as long as it has waited
+    assert due == [20.0, 15.0]

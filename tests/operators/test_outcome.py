@@ -153,6 +153,14 @@ def test_a_dry_run_of_a_forced_move_has_the_loss_in_its_first_line() -> None:
     assert "lack" not in would_move_cluster(planned)
 
 
+def test_readers_of_a_copy_that_was_never_begun_are_said_to_wait_and_not_to_continue_at_it() -> None:
+    empty = warning("copy-empty", "topic orders", "No copier has begun it.", number=4, unit="records")
+
+    line = would_move(Proposal(request=FORCED, revision=1, verdicts=(empty,), moves=MoveSet(topics=("orders",))))
+
+    assert line.endswith("east is taken for dead, and readers wait for its records")
+
+
 def test_a_refused_forced_move_shows_no_effect_on_readers() -> None:
     lives = error("origin-answers", "cluster east", "Origin east answers.", "Use --mode planned.")
     proposal = Proposal(request=FORCED, revision=1, verdicts=(lives,), moves=MoveSet(topics=("orders",)))

@@ -88,6 +88,7 @@ class Case:
     copies: dict[Partition, CopyFacts] = field(default_factory=dict)
     noted: dict[Partition, int] = field(default_factory=dict)
     later: tuple[Partition, ...] = ()
+    not_begun: tuple[Partition, ...] = ()
     findings: tuple[SyncFinding, ...] = ()
     tails: tuple[LostTail, ...] = ()
     trials: dict[str, Trial] = field(default_factory=dict)
@@ -150,6 +151,7 @@ class Case:
             copies=self.copies,
             noted=self.noted,
             later=self.later,
+            not_begun=self.not_begun,
             findings=self.findings,
             tails=self.tails,
             trials=self.trials,

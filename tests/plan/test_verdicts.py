@@ -430,8 +430,8 @@ def test_a_group_without_members_gives_no_verdict() -> None:
 def test_live_members_in_the_target_are_an_error_unless_the_group_was_there_before() -> None:
     case = SOUND.with_group("west", GroupFacts("Stable", "consumer", MEMBERS))
 
-    only(case, "error", "group billing", "1 members in west")
-    only(replace(case, groups=(Group(name="billing", cluster="east"),)), "warning", "group billing", "1 members")
+    only(case, "error", "group billing", "1 member in west")
+    only(replace(case, groups=(Group(name="billing", cluster="east"),)), "warning", "group billing", "1 member")
 
 
 def test_a_group_with_staying_members_is_an_error() -> None:
@@ -498,7 +498,7 @@ def test_a_forced_move_takes_the_last_seen_shape_of_a_topic_and_says_how_old_it_
     # Then there is no error, and the ages are reported; facts two days old give a warning
     assert [v for v in verdicts if v.level == "error"] == []
     assert any(v.level == "info" and "4 min ago" in v.text for v in verdicts)
-    assert any("offsets of 1 groups are those of 60 s ago" in v.text for v in verdicts)
+    assert any("offsets of 1 group are those of 60 s ago" in v.text for v in verdicts)
     assert any(
         v.level == "warning" and "2 days ago" in v.text
         for v in case.with_topic("east", replace(HERE, age_s=2 * 86_400.0)).judge()

@@ -27,7 +27,7 @@ def mirrored(*lags: CopyLag, forced: bool = False, **request: Any) -> Case:
         mirrors=(ORDERS,),
         lags={(ORDERS.key, p): lag for p, lag in enumerate(lags)},
     ).with_topic("west", replace(HERE, ends={0: 10, 1: 20}))
-    return case.asking(**({"unread": "wait"} if forced else {}), **request)
+    return case.asking(**({"unread": "wait"} if forced else {}) | request)
 
 
 def of(case: Case, code: str) -> Verdict:
@@ -167,6 +167,52 @@ def test_losses_without_a_copier_are_reported_as_of_the_last_recorded_facts_of_t
     for case in (stands, nothing, unseen):
         verdict = of(case, "copy-unknown")
         assert (verdict.number, "what east acknowledged beyond it is lost" in verdict.text) == (None, True)
+
+
+BEGUN_NOWHERE = {("orders", 0): 0, ("orders", 1): 0}
+
+
+def never_begun(**request: Any) -> Case:
+    case = replace(mirrored(forced=True, **request), noted=BEGUN_NOWHERE, not_begun=(*BEGUN_NOWHERE,))
+    return case.with_topic("east", replace(HERE, age_s=40.0))
+
+
+def test_a_forced_switch_goes_on_without_a_copy_that_was_never_begun_and_says_what_its_readers_do() -> None:
+    waiting, skipping = of(never_begun(), "copy-empty"), of(never_begun(unread="skip"), "copy-empty")
+
+    assert (waiting.level, waiting.number, waiting.unit) == ("warning", 30, "records")
+    assert "readers below the cut wait for east, which has 30 records of it that the copy lacks" in waiting.text
+    assert "readers skip 30 records that east has" in skipping.text
+    assert not {"copy-unknown", "goes-to-copy"} & {*codes(never_begun())}
+    assert of(never_begun(refuse_lag_records=9), "copy-empty").level == "error"
+    # Also where no log end of the dead cluster is recorded
+    unseen = replace(mirrored(forced=True), noted=BEGUN_NOWHERE, not_begun=(*BEGUN_NOWHERE,))
+    assert of(unseen, "copy-empty").number is None
+
+
+def test_partitions_of_a_copy_that_were_never_begun_are_named_beside_those_that_were() -> None:
+    some = replace(never_begun(), noted={**BEGUN_NOWHERE, ("orders", 0): 9}, not_begun=(("orders", 1),))
+
+    assert "Partitions 1 of it move as without a copy" in of(some, "copy-empty").text
+    assert of(some, "copy-empty").number == 20
+    assert of(some, "copy-unknown").number == 21
+
+
+def test_an_empty_copy_of_an_empty_topic_or_before_a_planned_switch_is_no_finding() -> None:
+    assert "copy-empty" not in codes(never_begun().with_topic("east", replace(HERE, ends={0: 0, 1: 0})))
+    planned = replace(mirrored(), noted=BEGUN_NOWHERE, not_begun=(*BEGUN_NOWHERE,))
+    assert "copy-empty" not in codes(planned)
+
+
+def test_a_waiting_copy_of_a_dead_source_has_no_advice_to_wait() -> None:
+    waiting = HALTED["waiting for its source"]
+    assert waiting is not None
+
+    dead = of(mirrored(waiting, forced=True), "copy-stopped").remedy
+    alive = of(mirrored(waiting), "copy-stopped").remedy
+
+    assert dead == "Nothing, while east does not answer: it is copied again after that is back."
+    assert alive == "Wait until it is copied again (`switchyard mirrors`)."
 
 
 def test_a_planned_switch_to_an_unreported_copy_reports_how_much_it_will_copy() -> None:

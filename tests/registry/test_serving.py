@@ -96,6 +96,11 @@ def test_the_body_of_a_request_without_a_token_is_not_read(opened: Platform, bod
     for path in ("/v1/users", "/v1/gateway/rules", "/v1/nowhere"):
         assert failed(client.post(path, content=body)) == (401, "no_token")
     assert client.get("/openapi.json").status_code == 200
+    metrics = client.get("/metrics")
+    assert metrics.status_code == 200
+    assert all(
+        line.startswith(("#", "process_", "switchyard_build_info")) for line in metrics.text.splitlines()
+    )  # nothing of the content
 
 
 def test_gateways_and_operators_each_read_their_own_paths(operator: TestClient, gateway: TestClient) -> None:

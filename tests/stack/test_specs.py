@@ -82,6 +82,12 @@ def test_a_failing_stack_command_exits_with_code_1_and_one_clear_line() -> None:
     ]
 
 
+@pytest.mark.parametrize("members", [0, 2, 4, 7])
+def test_an_ensemble_without_a_majority_of_its_own_is_refused(members: int) -> None:
+    with pytest.raises(StackError, match=f"{members} members of ZooKeeper; 1, 3, 5 are possible"):
+        StackSpec((parse_cluster("east=3.9.2"),), zookeepers=members)
+
+
 def test_a_platform_requires_logins() -> None:
     clusters = (parse_cluster("east=3.9.2"),)
 

@@ -28,6 +28,8 @@ _WORST: Mapping[str, Combine] = {
     "fences": max,
     "fence_oldest_seconds": max,
     "cluster_reachable": min,
+    "cluster_brokers_away": max,
+    "cluster_leaderless_partitions": max,
     "cluster_out_of_date_seconds": max,
     "cluster_masked": max,
     "facts_recorded_timestamp_seconds": max,
@@ -53,6 +55,7 @@ WORST: Mapping[str, Combine] = {
     "process_max_fds": min,
     "switchyard_build_info": max,
     "switchyard_state_looked_timestamp_seconds": max,
+    "switchyard_state_look_due_timestamp_seconds": max,
 }
 
 

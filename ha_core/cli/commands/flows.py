@@ -33,7 +33,7 @@ def check(
     rows = [
         (
             flow.name,
-            ", ".join(flow.topics.include.texts),
+            ", ".join(flow.topics.include.texts) if flow.topics.own is None else f"filter {flow.topics.own.name}",
             flow.policy.format_remote_topic(flow.source, "TOPIC"),
             flow.begins_at,
             _RECORDS[flow.isolation],

@@ -8,8 +8,9 @@ import typer
 
 from ha_core.cli.command import CommandResult, CommandRun, command, option
 from ha_core.cli.exits import ATTENTION, SUCCESS
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.flow_handover import give_back_flow, take_flow
 from ha_core.mirror_maker.flows_file import FlowsFile

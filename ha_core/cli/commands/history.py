@@ -1,6 +1,7 @@
 """`history`: past operations, their seals, their export, and pushing them to a receiver."""
 
 import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,7 +65,7 @@ def show(
                 for name, value in zip(_NAMES, (user, topic, cluster, by, since, until), strict=True)
                 if value
             ]
-            options = "".join(f" --{name} {value}" for name, value in named)
+            options = "".join(f" --{name} {shlex.quote(value)}" for name, value in named)
             looked = "" if len(found.operations) == limit else f" (the newest {LOOKED_AT:,} were looked at)"
             more = [f"older ones: switchyard history{options} --before {found.older}{looked}"]
         return CommandResult(document, [*operations_page(found.operations), *more])
@@ -122,11 +123,13 @@ def export(
         for event in events:
             session.out.write(line_of(event) + b"\n")
         return CommandResult({})
-    found = list(events)
-    rows = [
-        (one.get("sequence", "").lstrip("0"), one["id"], one["type"].rpartition(".")[2], one.get("time", ""))
-        for one in found
-    ]
+    found, rows = [], []
+    for one in events:
+        rows.append(
+            (one.get("sequence", "").lstrip("0"), one["id"], one["type"].rpartition(".")[2], one.get("time", ""))
+        )
+        if session.out.as_json:  # a table shows four words of each, and an operation may have a million partitions
+            found.append(one)
     return CommandResult(
         {"events": found}, [Table(("seal", "operation", "result", "ended"), rows, whole=("operation",))]
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from ha_core.flows.errors import MirrorClientError
 from ha_core.flows.policies import DefaultPolicy, IdentityPolicy
 from ha_core.flows.properties import read
 from ha_core.flows.translation import Translated
+from ha_core.model.linear_pattern import LinearPattern, PatternError
 from ha_core.present.page import Table
 
 if TYPE_CHECKING:
@@ -152,8 +152,8 @@ def offsets(
     if groups and pattern:
         raise typer.BadParameter("give groups or --pattern, not both")
     try:
-        wanted = re.compile(pattern or ".*")
-    except (re.error, OverflowError, RecursionError) as error:
+        wanted = LinearPattern(pattern or ".*")
+    except PatternError as error:
         raise typer.BadParameter(f"--pattern is no regular expression: {error}") from None
     with closing(client.client(session)) as asked:
         found = asked.remote_consumer_offsets(groups or wanted, alias)

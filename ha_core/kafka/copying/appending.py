@@ -13,7 +13,8 @@ from ha_core.kafka.brokers import topic_entries
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import LIMITS
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import TAKEN_OVER, CopyLane, CopyTotals
+from ha_core.kafka.copying.states import TAKEN_OVER, CopyLane
+from ha_core.kafka.copying.statuses import CopyTotals
 from ha_core.mirror.notes import Note, encode
 from ha_core.mirror.progress import CopyDamagedError, DisplacedError, Intent, Progress
 from ha_core.mirror.split import Record, pack
@@ -47,6 +48,16 @@ _REFUSALS = {
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "give the account the right IdempotentWrite",
 }
 """Errors that an operator or the sync can fix, with the fix; then the copier retries."""
+_KEPT = "of the topic in the target, and name it in config.properties.exclude, or the flow sets it back"
+_REFUSALS_OF_FLOWS = {
+    **_REFUSALS,
+    ErrorCode.MESSAGE_TOO_LARGE: f"raise max.message.bytes {_KEPT}",
+    ErrorCode.RECORD_LIST_TOO_LARGE: "raise segment.bytes of the topic in the source: the flow carries it over",
+    ErrorCode.INVALID_TIMESTAMP: f"raise message.timestamp.before.max.ms and message.timestamp.after.max.ms {_KEPT}",
+    ErrorCode.INVALID_RECORD: "a topic that is compacted takes no record without a key: set cleanup.policy=delete "
+    f"{_KEPT}",
+}
+"""The flow of a remote topic carries the settings of its source, as MirrorMaker 2 does, and loosens none of them."""
 _WHY: dict[int, str] = {
     ErrorCode.NOT_ENOUGH_REPLICAS: ": too few replicas are in sync",
     ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: ": too few replicas are in sync",
@@ -227,7 +238,8 @@ class Appending:
         if code in _FENCED:
             self._stop(lane, TAKEN_OVER)
         elif code in _REFUSALS:
-            self._refuse(lane, f"topic {topic} of the target: {name_of(code)}; {_REFUSALS[ErrorCode(code)]}")
+            fixes = _REFUSALS_OF_FLOWS if lane.copy.source_topic else _REFUSALS
+            self._refuse(lane, f"topic {topic} of the target: {name_of(code)}; {fixes[ErrorCode(code)]}")
         else:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 

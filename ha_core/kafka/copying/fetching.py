@@ -1,4 +1,4 @@
-"""The source side: finds leaders, fetches records, and diagnoses faults of the source.
+"""The source side: fetches records, and diagnoses faults of the source.
 
 A partition that has more to copy is fetched over its leader's busy connection, which answers at once; the others share
 a session (`sessions`), whose requests wait for records. The most recently served partition comes last in the next
@@ -15,20 +15,18 @@ from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.buffered import Places
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.diagnosis import LooksAgain, PassesOvertaken, RefusedOffset, Stops, diagnose
+from ha_core.kafka.copying.leaders import SourceLeaders
 from ha_core.kafka.copying.sessions import SESSIONLESS, SessionRequest, SourceSession, asked_part
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.standstill import Standstill
-from ha_core.kafka.copying.states import CopyLane, pause_s
+from ha_core.kafka.copying.states import CopyLane
 from ha_core.kafka.copying.watching import WATCH_EVERY_S, SourceWatch
 from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.facts import LogEnds
-from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.stream import fitting
-from ha_core.kafka.takeover import check_id
 from ha_core.mirror.notes import Note
 from ha_core.mirror.pace import Throttle
 from ha_core.mirror.partition import Aborted
-from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.client import Answer
@@ -47,14 +45,10 @@ _PARTITION_BYTES = 1 << 20
 _FETCH_BYTES = 8 << 20
 """Maximum of an answer, which stays in one buffer until its last batch is appended."""
 _ANSWER_S = 15.0
-_LOCATE_S = 5.0
-"""The broker that is asked for leaders may be the one that hangs; the next request goes to another."""
 _LOOK_EVERY_S = 0.005
 """Pause between checks for free buffer space while the source sends nothing."""
 _MOST_BUSY = 500
 """Partitions of one request for those that have more: an answer has room for a few, and each of the others costs."""
-_MISSING_S = 10.0
-"""A broker that has just started does not know every topic yet."""
 BUFFER_BYTES = 128 << 20
 """Limit for all partitions of a task together: buffers fetched and not yet appended, plus the maximum of all answers in
 flight. A single batch larger than the requested size comes on top."""
@@ -108,7 +102,7 @@ class Fetching:
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
         self._watch = SourceWatch(source, beside, self._lanes, isolation)
-        self._locating = False
+        self._leaders = SourceLeaders(source, beside, self._lanes, stop, clock, self._look_again)
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: CopyLane) -> bool:
@@ -116,6 +110,9 @@ class Fetching:
 
     def add(self, lane: CopyLane) -> None:
         self._lanes.add(lane)
+        self._look_again()
+
+    def _look_again(self) -> None:
         self._look_again_at = 0.0
 
     def drop(self, lane: CopyLane) -> None:
@@ -131,14 +128,13 @@ class Fetching:
         if line.channel is ConnectionUse.IDLE and (session := self._lanes.sessions.get(line.node)) is not None:
             session.restart()
         for lane in [lane for lane in self._lanes if lane.leader is not None and lane.leader.node == line.node]:
-            self._look(lane, reason)
+            self._leaders.lost(lane, reason)
 
     def step(self, now: float) -> None:
         if now < self._look_again_at:
             return
         self._look_again_at = now + _LOOK_EVERY_S
-        if self._lanes.seeking and not self._locating:
-            self._locate(now)
+        self._leaders.locate(now)
         held = self._lanes.held()
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
         # A broker of the target that takes nothing fills its own share only.
@@ -213,62 +209,6 @@ class Fetching:
     def limit(self, buffer_bytes: int) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
 
-    # Leaders
-
-    def _look(self, lane: CopyLane, why: str) -> None:
-        lane.leader = None
-        lane.look_at = self._clock() + pause_s(lane.missed)
-        lane.missed += 1
-        if lane.missed > 1:
-            lane.trouble = why
-        if lane in self:
-            self._lanes.file(lane)
-
-    def _locate(self, now: float) -> None:
-        lanes = {lane.source_key: lane for lane in self._lanes.seeking if lane.look_at <= now}
-        if not lanes:
-            return
-        self._locating = True
-        self._beside.start(partial(self._source.leaderships, lanes.keys(), _LOCATE_S), partial(self._located, lanes))
-
-    def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
-        self._locating, self._look_again_at = False, 0.0
-        for key, lane in lanes.items():
-            if lane not in self or lane.leader is not None:
-                continue
-            if not isinstance(found, dict):
-                self._look(lane, str(found))
-            elif key in found:
-                self._led(lane, found[key])
-            else:
-                self._missing(lane)
-
-    def _led(self, lane: CopyLane, leader: Leadership) -> None:
-        lane.missing_since = None
-        try:
-            check_id(lane.source_id, leader.topic_id, lane.copy, lane.source_key, self._source.cluster.name)
-        except CopyDamagedError as error:
-            self._stop(lane, str(error))
-            return
-        if leader.node < 0:
-            self._look(
-                lane, f"{lane.source_key[0]}-{lane.source_key[1]} of {self._source.cluster.name}: {leader.trouble}"
-            )
-        else:
-            lane.leader = leader
-            self._lanes.file(lane)
-
-    def _missing(self, lane: CopyLane) -> None:
-        now = self._clock()
-        if lane.missing_since is None:
-            lane.missing_since = now
-        topic, partition = lane.source_key
-        gone = f"topic {topic} of {self._source.cluster.name} has no partition {partition}, or does not exist"
-        if now - lane.missing_since < _MISSING_S:
-            self._look(lane, gone)
-        else:
-            self._stop(lane, f"{gone}: {lane.copy.without_topic}")
-
     # Records
 
     def _fetch(self, line: Line, lanes: list[CopyLane], partition_bytes: int, max_bytes: int, now: float) -> None:
@@ -335,13 +275,13 @@ class Fetching:
 
     def _answered(self, line: Line, answer: Answer) -> dict[str, Any]:
         self._outstanding.pop(line, None)
-        self._look_again_at = 0.0
+        self._look_again()
         return answer.message(LIMITS)
 
     def _look_all(self, lanes: Iterable[CopyLane], code: int) -> None:
         for lane in lanes:
             if lane in self:
-                self._look(lane, f"the source answers {name_of(code)}")
+                self._leaders.lost(lane, f"the source answers {name_of(code)}")
 
     def _take_parts(
         self,
@@ -373,7 +313,7 @@ class Fetching:
             self._diagnose(lane, part["diverging_epoch"])
             return
         if code in _MOVED or code in RETRIABLE:
-            self._look(lane, f"the source answers {name_of(code)}")
+            self._leaders.lost(lane, f"the source answers {name_of(code)}")
             return
         if code:
             self._refuse(lane, f"the source answers {name_of(code)}; give the account the rights to read the topic")
@@ -427,13 +367,13 @@ class Fetching:
             case Stops(reason):
                 self._stop(lane, reason)
             case LooksAgain(reason):
-                self._look(lane, reason)
+                self._leaders.lost(lane, reason)
             case PassesOvertaken(start, reason):
                 if lane.partition.idle and lane.writing is None:
                     lane.partition.pass_overtaken(start)
                     self._note(lane, lane.partition.notes())
                 else:  # the notes of what is in flight come first
-                    self._look(lane, reason)
+                    self._leaders.lost(lane, reason)
 
 
 def _led_by(lanes: Iterable[CopyLane], line: Line) -> list[CopyLane]:

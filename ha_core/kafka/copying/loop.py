@@ -19,23 +19,20 @@ from ha_core.kafka.copying.appending import Appending
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.connections import Connections, ConnectionUse, Line
 from ha_core.kafka.copying.fetching import BUFFER_BYTES, Fetching
+from ha_core.kafka.copying.filed_states import FiledStates
 from ha_core.kafka.copying.standstill import Standstill
 from ha_core.kafka.copying.states import (
     ELSEWHERE,
     TAKEN_OVER,
     AwaitingTakeover,
-    CopyCoverage,
     CopyLane,
-    CopyStatus,
-    CopyTotals,
     Reached,
     RefusedByCluster,
-    State,
     StoppedCopy,
     TakingOver,
-    not_copied,
     retry_s,
 )
+from ha_core.kafka.copying.statuses import CopyCoverage, CopyStatus, CopyTotals
 from ha_core.kafka.copying.takeovers import NotOursError, StillOurs, TakenOverPartition, Takeovers, all_ours
 from ha_core.kafka.errors import TakenOverError, TopicMissingError
 from ha_core.kafka.stream import BufferPool
@@ -106,12 +103,7 @@ class Copying:
         standstill = Standstill(monotonic, worked)
         self._copies: dict[CopyId, CopyPartition] = {}
         self._starts: dict[CopyId, int] = {}
-        self._states: dict[CopyId, State] = {}
-        """Changed by `_become` only, which files the partition in these two."""
-        self._waiting: dict[CopyId, AwaitingTakeover | RefusedByCluster] = {}
-        self._stopped_copies: dict[CopyId, StoppedCopy] = {}
-        self._look_at = 0.0
-        """Earliest time at which a waiting partition may be due."""
+        self._states = FiledStates()
         self._entering_now = set[CopyId]()
         """Includes partitions dropped since: one that is added again must not fence itself."""
         self._since: dict[CopyId, int] = {}
@@ -153,35 +145,19 @@ class Copying:
         return self._fetching.held
 
     def statuses(self) -> dict[CopyId, CopyStatus]:
-        now = self._clock()
-        found = dict[CopyId, CopyStatus]()
-        for id_, state in list(self._states.items()):
-            if isinstance(state, CopyLane):
-                found[id_] = state.status(now, _now_ms())
-            else:
-                found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
-        return found
+        return self._states.statuses(self._lag_trackers, self._clock(), _now_ms())
 
     def standing(self) -> dict[CopyId, CopyStatus]:
         """Status of those partitions that are not being copied, or only with trouble. Few, as a rule."""
-        now, now_ms = self._clock(), _now_ms()
-        found = dict[CopyId, CopyStatus]()
-        for id_, state in list(self._states.items()):
-            if not isinstance(state, CopyLane):
-                found[id_] = not_copied(state, self._lag_trackers.get(id_) or LagTracker(), now)
-            elif state.trouble or state.refused:
-                status = state.status(now, now_ms)
-                if status.state != "copying":
-                    found[id_] = status
-        return found
+        return self._states.standing(self._lag_trackers, self._clock(), _now_ms())
 
     def stopped(self) -> dict[CopyId, StoppedCopy]:
         """Partitions that need an operator, or are copied elsewhere."""
-        return dict(self._stopped_copies)
+        return dict(self._states.stopped)
 
     def measures(self) -> dict[CopyId, CopyMeasures]:
         """Age and latency of records, by copy that is being copied; they begin anew with each takeover."""
-        return {id_: state.measures for id_, state in list(self._states.items()) if isinstance(state, CopyLane)}
+        return {id_: lane.measures for id_, lane in self._states.lanes().items()}
 
     def reached(self, id_: CopyId) -> Reached | None:
         """None: it is not copied. Call it after the loop has ended; before, values may be of different moments."""
@@ -237,12 +213,12 @@ class Copying:
             pass
         now = self._clock()
         self._appending.stood_still()
-        if now >= self._look_at:
+        if now >= self._states.look_at:
             self._take_over_due(now)
         if now >= self._renew_at:
             self._renew(now)
         if now >= self._known_at:
-            lanes = {id_: state for id_, state in self._states.items() if isinstance(state, CopyLane)}
+            lanes = self._states.lanes()
             self._known_at = now + KNOWN_EVERY_S * (1 + len(lanes) / 1000)
             max_runs = max(1, min(MAX_RUNS, MAX_RUNS_IN_ALL // max(len(lanes), 1)))
             now_ms = _now_ms()
@@ -253,26 +229,16 @@ class Copying:
         self._connections.step(now, wait_s)
 
     def _take_over_due(self, now: float) -> None:
-        self._look_at = float("inf")
-        for id_, state in list(self._waiting.items()):
+        self._states.look_at = float("inf")
+        for id_, state in list(self._states.waiting.items()):
             if id_ in self._entering_now:
                 continue  # `_entered` looks again
             if state.until <= now:
-                self._become(id_, TakingOver(state))
+                self._states.become(id_, TakingOver(state))
                 self._entering_now.add(id_)
                 self._entering.add(self._copies[id_], self._since.get(id_, 0))
             else:
-                self._look_at = min(self._look_at, state.until)
-
-    def _become(self, id_: CopyId, state: State) -> None:
-        self._states[id_] = state
-        self._waiting.pop(id_, None)
-        self._stopped_copies.pop(id_, None)
-        if isinstance(state, AwaitingTakeover | RefusedByCluster):
-            self._waiting[id_] = state
-            self._look_at = 0.0
-        elif isinstance(state, StoppedCopy):
-            self._stopped_copies[id_] = state
+                self._states.look_at = min(self._states.look_at, state.until)
 
     # Partitions come and go
 
@@ -301,27 +267,19 @@ class Copying:
             self._meters.setdefault(copy.id, RateMeter(now))
             self._lag_trackers.setdefault(copy.id, LagTracker())
             if isinstance(self._states.get(copy.id), StoppedCopy | RefusedByCluster | None):
-                self._become(copy.id, AwaitingTakeover("it has not begun", now))
+                self._states.become(copy.id, AwaitingTakeover("it has not begun", now))
 
     def _drop(self, copies: Iterable[CopyId]) -> None:
         for id_ in copies:
-            state = self._states.pop(id_, None)
+            state = self._states.drop(id_)
             if isinstance(state, CopyLane):
                 self._out(state)
-            for known in (
-                self._waiting,
-                self._stopped_copies,
-                self._copies,
-                self._starts,
-                self._meters,
-                self._lag_trackers,
-                self._since,
-            ):
+            for known in (self._copies, self._starts, self._meters, self._lag_trackers, self._since):
                 known.pop(id_, None)
 
     def _entered(self, id_: CopyId, found: Outcome[TakenOverPartition]) -> None:
         self._entering_now.discard(id_)
-        self._look_at = 0.0
+        self._states.look_at = 0.0
         state = self._states.get(id_)
         if not isinstance(state, TakingOver):
             return  # it was dropped meanwhile, and may have come again
@@ -329,15 +287,15 @@ class Copying:
         if isinstance(found, TakenOverPartition):
             self._begin(id_, found, waited, now)
         elif isinstance(found, TopicMissingError) and waited.tries < _MISSING_TRIES:
-            self._become(id_, waited.again(str(found), now))
+            self._states.become(id_, waited.again(str(found), now))
         elif isinstance(found, TakenOverError | NotOursError):
-            self._become(id_, StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE))
+            self._states.become(id_, StoppedCopy(TAKEN_OVER if isinstance(found, TakenOverError) else ELSEWHERE))
         elif isinstance(found, CopyDamagedError | TopicMissingError):
             foreign = isinstance(found, ForeignRecordsError)
             damaged = isinstance(found, CopyDamagedError) and not foreign
-            self._become(id_, StoppedCopy(str(found), foreign, damaged))
+            self._states.become(id_, StoppedCopy(str(found), foreign, damaged))
         else:
-            self._become(id_, waited.again(str(found), now))
+            self._states.become(id_, waited.again(str(found), now))
 
     def _begin(
         self, id_: CopyId, entered: TakenOverPartition, waited: AwaitingTakeover | RefusedByCluster, now: float
@@ -359,7 +317,7 @@ class Copying:
         )
         if isinstance(waited, RefusedByCluster):
             lane.refused, lane.refusals = waited.reason, waited.refusals
-        self._become(id_, lane)
+        self._states.become(id_, lane)
         self.work.takeovers += 1
         self._appending.add(lane)
         self._fetching.add(lane)
@@ -367,7 +325,7 @@ class Copying:
     def _renew(self, now: float) -> None:
         """Renews a part of the lanes at a time, all within an hour."""
         self._renew_at = now + min(_RENEW_LOOK_S, self._renew_s)
-        lanes = [state for state in self._states.values() if isinstance(state, CopyLane)]
+        lanes = list(self._states.lanes().values())
         old = [lane for lane in lanes if now - lane.begun >= self._renew_s]
         for lane in old[: 1 + len(lanes) // 100]:
             lane.tries = 0
@@ -383,18 +341,18 @@ class Copying:
                 if lane.refused
                 else AwaitingTakeover(reason, 0.0, lane.tries)
             )
-            self._become(lane.copy.id, before.again(reason, now))
+            self._states.become(lane.copy.id, before.again(reason, now))
 
     def _stop(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
-            self._become(lane.copy.id, StoppedCopy(reason))
+            self._states.become(lane.copy.id, StoppedCopy(reason))
 
     def _refuse(self, lane: CopyLane, reason: str) -> None:
         if self._states.get(lane.copy.id) is lane:
             self._out(lane)
             until = self._clock() + retry_s(lane.refusals)
-            self._become(lane.copy.id, RefusedByCluster(reason, until, lane.refusals + 1))
+            self._states.become(lane.copy.id, RefusedByCluster(reason, until, lane.refusals + 1))
 
     def _out(self, lane: CopyLane) -> None:
         self._fetching.drop(lane)

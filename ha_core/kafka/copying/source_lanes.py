@@ -82,7 +82,10 @@ class SourceLanes:
             self._holding[lane] = None
 
     def served(self, lane: CopyLane) -> None:
-        """The partition got records: others have their turn first."""
+        """The partition got records, or a turn without any: others have theirs first. One that has left since is not
+        noted again."""
+        if lane not in self._filed:
+            return
         self._holding[lane] = None
         busy = None if lane.leader is None else self._busy.get(lane.leader.node)
         if busy is not None and lane in busy:

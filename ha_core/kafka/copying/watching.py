@@ -7,7 +7,8 @@ from functools import partial
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.source_lanes import SourceLanes
-from ha_core.kafka.copying.states import CopyLane, SourceEnds
+from ha_core.kafka.copying.states import CopyLane
+from ha_core.kafka.copying.statuses import SourceEnds
 from ha_core.kafka.facts import LogEnds
 from ha_core.model.isolation import Isolation
 from ha_core.plan.facts.clusters import Partition

@@ -23,6 +23,8 @@ from ha_core.operations.move.client_costs import CLIENTS
 from ha_core.plan.engine.revision import FINAL
 
 _COMMAND = re.compile(r"`(switchyard [^`]+)`")
+_WITHOUT_QUESTION = frozenset({"--yes", "-y"})
+_OF_A_SHELL = frozenset("();<>|&$")
 _OF_A_RUN = re.compile(r"(?:(?P<asked>.+?)(?:, approved by (?P<approved>.+))? )?\((?P<run>airflow:.+)\)")
 """The author of an operation before each of them had its field."""
 CLOCK = "the clock"
@@ -203,10 +205,24 @@ def cost(operation: Operation, history: Iterable[HistoryEntry]) -> Cost:
     )
 
 
+def commands_in(text: str) -> Iterator[str]:
+    """Commands between backticks. Names in a text come from clients, and one may look like a command: whatever acts
+    without a question, or has a shell do more than run `switchyard`, is none of ours."""
+    for found in _COMMAND.findall(text):
+        lexer = shlex.shlex(found, posix=True, punctuation_chars=True)
+        lexer.commenters = ""
+        try:
+            words = [*lexer]
+        except ValueError:  # a quotation without end
+            continue
+        if not any(word in _WITHOUT_QUESTION or word[:1] in _OF_A_SHELL for word in words):
+            yield found
+
+
 def next_commands(operation: Operation) -> tuple[str, ...]:
     """Commands that continue, repeat or take back the operation: those that its result names, then those of its
     state."""
-    named = _COMMAND.findall(operation.result)
+    named = [*commands_in(operation.result)]
     groups = operation.move_evidence.groups
     if groups is not None and groups.next:
         named.append(groups.next)

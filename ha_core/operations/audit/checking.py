@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from heapq import heappush, heappushpop
 from pathlib import Path
 from typing import Any
 
 from ha_core.model.seal import SealedOperation, SealFingerprint, SealHead
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
-from ha_core.plan.audit.events import read_line
+from ha_core.plan.audit.events import ReadEvent, read_line
 from ha_core.plan.audit.seal_check import SealCheck, SealFault
+from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import StoreError
 from ha_core.store.store import Store
 
@@ -76,9 +78,7 @@ def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealR
         found.append(SealFault("head", "/seals", f"by the seals that are there it should be {right.model_dump_json()}"))
     unsealed = list(_unsealed(store, names - sealed))
     late = [name for name, ended in unsealed if first_at and ended >= first_at]
-    found += [
-        SealFault("unsealed", name, "it ended without a seal, under an earlier version or a damage") for name in late
-    ]
+    found += map(_without_seal, late)
     earlier = len(unsealed) - len(late)
     strict = store.strict_history() is not None
     return SealReport(check.checked, check.anchor, check.newest, tuple(found[:MAX_FAULTS]), earlier, strict)
@@ -106,22 +106,74 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     :raises RefusedError: it cannot be read, or a line is no event.
     """
     check: SealCheck | None = None
-    earlier = 0
-    faults: list[SealFault] = []
-    for one in _events(path):
+    source, first_at = "", ""
+    faults = _Faults()
+    unsealed = _Unsealed()
+    for event in _events(path):
+        one, source = event.sealed, source or event.source
+        faults.add(_of_event(event, source))
         if one.seal is None:
-            earlier += 1
+            if check is None:
+                unsealed.add(one)
+            else:  # an export begins with them
+                faults.add([_without_seal(one.id)])
             continue
         if check is None:
-            check = SealCheck(SealFingerprint(one.seal.number - 1, one.seal.before), expected)
-        faults += check.faults([one])
+            anchor = SealFingerprint(one.seal.number - 1, one.seal.before)
+            check = SealCheck(anchor if anchor.number else SealFingerprint(), expected)
+            first_at = one.seal.at
+        faults.add(check.faults([one]))
     if check is None:
         raise unchanged(f"{path} has no sealed operation. Export a time in which operations have ended.")
-    faults += check.end(None)
-    return SealReport(check.checked, check.anchor, check.newest, tuple(faults[:MAX_FAULTS]), earlier, None)
+    late = unsealed.since(first_at)
+    faults.add(map(_without_seal, late))
+    faults.add(check.end(None))
+    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), unsealed.count - len(late), None)
 
 
-def _events(path: Path) -> Iterator[SealedOperation]:
+class _Faults:
+    """The first `MAX_FAULTS`, however many there are: a file may have any number of lines."""
+
+    def __init__(self) -> None:
+        self.found: list[SealFault] = []
+
+    def add(self, more: Iterable[SealFault]) -> None:
+        # All of `more` is taken: the check goes on while it is.
+        self.found += [*more][: MAX_FAULTS - len(self.found)]
+
+
+class _Unsealed:
+    """Operations without a seal: their number, and those that ended last."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._last: list[tuple[str, str]] = []
+        """A heap: end, id."""
+
+    def add(self, one: SealedOperation) -> None:
+        self.count += 1
+        row = str((one.operation or {}).get("ended", "")), one.id
+        if len(self._last) < MAX_FAULTS:
+            heappush(self._last, row)
+        else:
+            heappushpop(self._last, row)
+
+    def since(self, at: str) -> list[str]:
+        return [name for ended, name in sorted(self._last) if ended >= at]
+
+
+def _of_event(event: ReadEvent, source: str) -> Iterator[SealFault]:
+    differs = [*event.differs, *(["source"] if event.source != source else [])]
+    if differs:
+        text = f"its event has another {listed(differs)} than its operation and its seal make"
+        yield SealFault("changed", event.sealed.id, text)
+
+
+def _without_seal(name: str) -> SealFault:
+    return SealFault("unsealed", name, "it ended without a seal, under an earlier version or a damage")
+
+
+def _events(path: Path) -> Iterator[ReadEvent]:
     number = 0
     try:
         with path.open(encoding="utf-8") as file:

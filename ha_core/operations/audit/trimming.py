@@ -35,8 +35,10 @@ def plan_trimming(store: Store, until: datetime, export: Path) -> TrimmingPlan:
         return TrimmingPlan(head.anchor, 0)
     last = max(old)
     report = check_file(export, last)
-    if report.faults or report.anchor.number > head.trimmed:
-        why = report.faults[0].text if report.faults else f"it begins after seal {report.anchor.number}"
+    # Operations without a seal stay.
+    faults = [fault for fault in report.faults if fault.kind != "unsealed"]
+    if faults or report.anchor.number > head.trimmed:
+        why = faults[0].text if faults else f"it begins after seal {report.anchor.number}"
         raise unchanged(
             f"{export} does not hold seals {head.trimmed + 1} to {last.number} whole: {why}. `switchyard history "
             "export --ndjson` writes what it needs."

@@ -35,6 +35,8 @@ class CopyNotes(NamedTuple):
     deleted records that its source has; else empty."""
     later: set[Partition]
     """Copies that may have deleted records that their sources have."""
+    not_begun: set[Partition]
+    """Copies that no copier has begun: a forced move goes on without them."""
 
 
 def noted_copies(environment: Environment, case: PreflightCase, patience_s: float) -> CopyNotes:
@@ -52,7 +54,7 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
         if (shape := shapes[name]) is not None
         for copy in copies_of(mirror, shape.partitions)
     ]
-    noted = CopyNotes({}, {}, set())
+    noted = CopyNotes({}, {}, set(), set())
     if not copies:
         return noted
     maps = [topic for name in case.to_copies if (topic := case.view.mapped(name)) is not None]
@@ -64,7 +66,10 @@ def noted_copies(environment: Environment, case: PreflightCase, patience_s: floa
         for notes in read(whole_map=False):
             key, progress = (notes.copy.topic, notes.copy.partition), notes.progress
             noted.reached[key] = 0 if progress is None else progress.source
-            newest += [] if progress is None else [progress]
+            if progress is None:
+                noted.not_begun.add(key)
+            else:
+                newest.append(progress)
             if _may_begin_later(case, key, progress):
                 noted.later.add(key)
         # A run is split where an extent of the map ends.

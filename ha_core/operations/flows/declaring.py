@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from ha_core.flows.configuration import Configuration, configuration
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.declared import keys_of, keys_of_properties, require_no_secrets, text_of
 from ha_core.flows.errors import FlowError
 from ha_core.flows.properties import parse
@@ -13,7 +13,7 @@ from ha_core.flows.remarks import Remark
 from ha_core.mirror_maker.checks import check_live, flows_of_workers, require
 from ha_core.mirror_maker.clusters import FlowClusters
 from ha_core.mirror_maker.declared_flows import declared_in
-from ha_core.mirror_maker.flows_file import ReadConfiguration, own_policies
+from ha_core.mirror_maker.flows_file import ReadConfiguration, with_own_classes
 from ha_core.model import FlowDeclaration
 from ha_core.model.flow_declaration import MAX_DECLARATIONS, MAX_DECLARED_CHARACTERS, is_declaration_name
 from ha_core.operations.engine.environment import Environment
@@ -200,7 +200,7 @@ def _configuration(text: str, name: str, like_3_9: bool, probe: bool) -> Configu
     properties, name = parse(text, declared_in(name)), declared_in(name)
     if probe:
         return ReadConfiguration().of(properties, name, like_3_9)
-    return configuration(properties, name, own_policies(), like_3_9)
+    return with_own_classes(properties, name, like_3_9)
 
 
 def _asked(environment: Environment, found: Configuration) -> tuple[Remark, ...]:

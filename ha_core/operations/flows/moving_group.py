@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ha_core.flows.configuration import Configuration, FlowConfig
+from ha_core.flows.configuration import Configuration
 from ha_core.flows.errors import FlowError
+from ha_core.flows.flow_config import FlowConfig
 from ha_core.flows.group_move import EMPTY, LogStarts, MovedOffset, MovedTopic, NotMoved, moved_offsets, place_of
 from ha_core.flows.groups import TargetGroup
 from ha_core.flows.translation import SyncStore, Translation, Untranslated, by_runs

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
+from shlex import quote
 from typing import Any
 
 from ha_core.model import MirrorPattern, PatternLook, PatternTopic, View
@@ -113,8 +114,8 @@ def _without_mirror(found: PatternsNow) -> Iterator[Problem]:
     waiting = [(one, topic) for one in found.patterns for topic in one.topics(_WAITS_FOR_OPERATOR)]
     for one, topic in waiting[:MAX_NAMED]:
         leave_out = (
-            f"switchyard mirror link '{one.pattern.pattern}' --from {one.pattern.source} --to {one.pattern.target} "
-            f"--exclude {topic.topic}"
+            f"switchyard mirror link {quote(one.pattern.pattern)} --from {one.pattern.source} "
+            f"--to {one.pattern.target} --exclude {topic.topic}"
         )
         yield Problem(
             "topic-without-mirror",

@@ -1,5 +1,6 @@
 """Problems of drills: a scope that is still away, and a schedule whose drill is overdue."""
 
+import shlex
 from collections.abc import Iterator
 
 from ha_core.operations.engine.environment import Environment
@@ -25,7 +26,7 @@ def drill_problems(environment: Environment) -> Iterator[Problem]:
             )
     for schedule in environment.store.drill_schedules():
         if (days := schedule.overdue_days(drills, environment.now())) is not None:
-            run = f"switchyard drill run {' '.join(schedule.scope)} --from {schedule.origin} --to {schedule.target}"
+            run = f"switchyard drill run {shlex.join(schedule.scope)} --from {schedule.origin} --to {schedule.target}"
             options = f"--kind {schedule.kind} --schedule {schedule.name} --reason drill-overdue"
             yield Problem(
                 "drill-overdue",

@@ -22,7 +22,7 @@ from ha_core.operations.overview.topic_health import (
     returned_clusters,
     topic_problems,
 )
-from ha_core.plan.absence.masking import affected, holders_of
+from ha_core.plan.absence.masking import Affected, affected, holders_of
 from ha_core.plan.facts.grouping import grouped
 from ha_core.plan.facts.problem import Problem
 from ha_core.plan.facts.verdict import amount, listed
@@ -39,6 +39,7 @@ def problems(
 ) -> tuple[Problem, ...]:
     """All current problems."""
     return (
+        *_zookeeper(environment),
         *_clusters(environment, view, clusters),
         *gateway_problems(environment, view, gateways),
         *operation_problems(environment, running),
@@ -58,13 +59,26 @@ def problems(
     )
 
 
+def _zookeeper(environment: Environment) -> Iterator[Problem]:
+    for member in environment.store.tree.members_away():
+        host, _, port = member.address.rpartition(":")
+        yield Problem(
+            "zookeeper-member-away",
+            f"zookeeper {member.address}",
+            f"It {member.why}. The other members serve; clients stop when a majority of all members is lost.",
+            "Start it again, or repair the way to it; its log has the reason.",
+            f"echo srvr | nc -w 2 {host.strip('[]')} {port}",
+        )
+
+
 def _usage(environment: Environment) -> Iterator[Problem]:
     users = environment.store.users_with_usage()
     if users >= MAX_USERS:
         yield Problem(
             "usage-full",
             "usage",
-            f"Usage of {amount(users, 'user')} is recorded, and of no more: a move does not know what another uses.",
+            f"Usage of {amount(users, 'user')} is recorded, and of no more: a move does not know what another user "
+            "uses.",
             "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
             "clients log in (authentication.anonymous).",
             "switchyard usage list",
@@ -94,17 +108,17 @@ def _clusters(environment: Environment, view: View, clusters: Collection[Cluster
     holders = holders_of({cluster: names - view.copy_logs for cluster, names in known.items()})
     usage = environment.store.usage()
     for state in away:
-        yield _away(view, state, affected(view, usage, state.cluster.name, holders).written)
+        yield _away(view, state, affected(view, usage, state.cluster.name, holders))
     for state in masked:
         yield from _masked(view, usage, state, holders)
 
 
-def _away(view: View, state: ClusterState, written: Collection[str]) -> Problem:
+def _away(view: View, state: ClusterState, stopped: Affected) -> Problem:
     """A cluster that does not answer, and the ways to continue without it: topics with a copy continue at once.
 
-    :param written: topics that are written there, as far as is known.
+    :param stopped: topics, groups and users that stop with it, as far as is known.
     """
-    name = state.cluster.name
+    name, written = state.cluster.name, stopped.written
     new_home = (
         "`switchyard mask` spares clients the waiting, also for commits that no other cluster can confirm, and "
         "`switchyard migrate-from-fault` moves its topics to another cluster."
@@ -112,6 +126,11 @@ def _away(view: View, state: ClusterState, written: Collection[str]) -> Problem:
     mask = f"switchyard mask {name} --reason cluster-away"
     copies = grouped((mirror.target, mirror.topic) for mirror in view.mirrors.values() if mirror.source == name)
     text = f"It {'' if state.facts.answers else 'is '}{state.words}"
+    if not copies and not (written or stopped.groups or stopped.users or name == view.default_cluster):
+        # After a failover: to mask it would help no client, and the records left in it are `not-reconciled`.
+        waiting = f" Readers of older records of {listed(stopped.older)} wait for it." if stopped.older else ""
+        ways = f"Repair it or the way to it. No topic is written there, and no group commits there.{waiting}"
+        return Problem("cluster-away", f"cluster {name}", text, ways, "switchyard clusters")
     if not copies:
         ways = f"Repair it or the way to it; if it stays away, {new_home}"
         return Problem("cluster-away", f"cluster {name}", text, ways, f"{mask} --force" if written else mask)
@@ -120,7 +139,8 @@ def _away(view: View, state: ClusterState, written: Collection[str]) -> Problem:
         named = sorted(topics)
         forced = f"--from {name} --to {target} --mode forced --unread wait"
         parts.append(
-            f"{len(topics)} of its topics have a copy in {target} ({listed(named)}); their clients continue there "
+            f"{amount(len(topics), 'topic', 'has a copy', 'have copies')} in {target} ({listed(named)}); clients "
+            "continue there "
             f"after `switchyard switch user:NAME {forced} --reason …`"
         )
         scope = " ".join(f"topic:{topic}" for topic in named[:MAX_NAMED])

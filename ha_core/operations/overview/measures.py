@@ -87,10 +87,11 @@ def measure(environment: Environment) -> StateMeasures:
     )
 
 
-def measure_always(environment: Environment, told: Callable[[dict[str, Any] | None], bool]) -> None:
+def measure_always(environment: Environment, told: Callable[[dict[str, Any] | None, float], bool]) -> None:
     """Look again and again.
 
-    :param told: is called after each look with its result, or with None if it failed; False ends the loop.
+    :param told: is called after each look with its result, or with None if it failed, and the time in seconds after
+        which the next look has ended if it takes as long; False ends the loop.
     """
     failing = False
     while True:
@@ -104,10 +105,12 @@ def measure_always(environment: Environment, told: Callable[[dict[str, Any] | No
             if not failing:
                 log.warning("the state could not be measured, and its metrics are absent: %s", error)
             failing = True
-        if not told(found):
-            return
         took_s = environment.monotonic() - begun
-        environment.sleep(max(EVERY_S - took_s, LEAST_PAUSE * took_s))
+        # A look that failed has waited for an answer, and read nothing: alarms must not be blind for ten times as long.
+        pause_s = EVERY_S if found is None else max(EVERY_S - took_s, LEAST_PAUSE * took_s)
+        if not told(found, pause_s + took_s):
+            return
+        environment.sleep(pause_s)
 
 
 def _operations(environment: Environment, running: Iterable[Operation]) -> Iterator[RunningOperations]:

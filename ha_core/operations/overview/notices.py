@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from datetime import datetime
 from itertools import islice
+from shlex import quote
 
 from ha_core.model import Identity, Operation, UserBindings, View
 from ha_core.operations.engine.creating import interrupted, quiet_s
@@ -54,7 +55,7 @@ def _shared_ids(environment: Environment, users: Mapping[str, UserBindings]) -> 
         return
     rows = [row for reply in answers if reply.answer is not None for row in reply.answer["connections"]]
     for shared_id in shared_ids(row for row in rows if row["user"] in users and in_use(row)):
-        see = f"switchyard connections --user {shared_id.user}"
+        see = f"switchyard connections --user {quote(shared_id.user)}"
         yield Problem(
             "client-id-shared",
             f"user {shared_id.user}",
@@ -76,8 +77,8 @@ def _ids_made_anew(environment: Environment, users: Mapping[str, UserBindings]) 
             f"Its client ids {listed(sorted({*families}))} change at each start, so no binding of an instance matches "
             "them.",
             f"Give each client a stable id, or declare which part of it is stable: `switchyard bindings set "
-            f"user:{user} --client-ids FORM`.",
-            f"switchyard connections --user {user}",
+            f"{quote(f'user:{user}')} --client-ids FORM`.",
+            f"switchyard connections --user {quote(user)}",
         )
 
 
@@ -91,8 +92,8 @@ def _direct_groups(environment: Environment, view: View) -> Iterator[Problem]:
             f"It is a direct group ({conflict.pattern!r}), and {conflict.why}. Its offsets are translated in standbys, "
             "and gateways refuse it.",
             "Give the consumers on one of both ways another group, then `switchyard usage forget USER --group "
-            f"{conflict.group}`; or `switchyard direct-groups remove {conflict.pattern!r}`.",
-            f"switchyard group {conflict.group}",
+            f"{quote(conflict.group)}`; or `switchyard direct-groups remove {quote(conflict.pattern)}`.",
+            f"switchyard group {quote(conflict.group)}",
         )
 
 
@@ -127,8 +128,8 @@ def _super_users(view: View) -> Iterator[Problem]:
                 "super-user-elsewhere",
                 f"user {user}",
                 f"It is a super user of {home} and is led to {led}: it does not reach {home} through gateways.",
-                f"`switchyard bindings set user:{user} {home}`",
-                f"switchyard bindings set user:{user} {home}",
+                f"`switchyard bindings set {quote(f'user:{user}')} {home}`",
+                f"switchyard bindings set {quote(f'user:{user}')} {home}",
             )
 
 

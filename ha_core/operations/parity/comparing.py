@@ -62,7 +62,9 @@ def compare(environment: Environment, order: ParityOrder, dry_run: bool = False)
     registries = last if order.registries is None else order.registries
     source, not_read = _contents(environment, view, order, order.source, registries[0])
     target, not_there = _contents(environment, view, order, order.target, registries[1])
-    found = [*drifts(source, target, ignored), *_of_syncs(environment, order)]
+    mirrors = [one for one in view.mirrors.values() if (one.source, one.target) == (order.source, order.target)]
+    mirrored = {one.topic for one in mirrors}
+    found = [*drifts(source, target, ignored, mirrored), *_of_syncs(environment, order)]
     now = environment.now()
     result = Parity(
         pair=pair_of(order.source, order.target),
@@ -107,6 +109,7 @@ def _contents(
         not_read.append("schemas: no registry is named")
     contents = ClusterContents(
         name=name,
+        bootstrap=view.clusters[name].bootstrap,
         topics=topics,
         settings=settings,
         rights=read("rights", admin.access_rules),

@@ -91,7 +91,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
         case = replace(case, lags=reported_lags(environment, view), findings=findings(store, request))
         case = replace(case, tails=committed_tails(environment, case))
         noted = noted_copies(environment, case, patience_s)
-        case = replace(case, copies=noted.copies, noted=noted.reached, later=noted.later)
+        case = replace(case, copies=noted.copies, noted=noted.reached, later=noted.later, not_begun=noted.not_begun)
     case = with_trials(environment, with_known_names(environment, case), patience_s)
     moves = case.moves
     other_users: dict[str, tuple[str, ...]] = {}

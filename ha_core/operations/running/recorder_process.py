@@ -33,11 +33,11 @@ class _Recorder:
         self._recorded_at = self._environment.monotonic()
         say(looks=[asdict(look) for look in looks])
 
-    def measured(self, state: dict[str, Any] | None) -> bool:
+    def measured(self, state: dict[str, Any] | None, again_s: float) -> bool:
         """Tells the gateway, unless recording hangs: the gateway ends a process that says nothing."""
         if self._environment.monotonic() - self._recorded_at > self._every_s + ROUND_S:
             return False
-        say(state=state)
+        say(state=state, again_s=again_s)
         return True
 
 

@@ -4,13 +4,16 @@
 its seal, so that a receiver sees a gap.
 """
 
-from collections.abc import Mapping
-from typing import Any
+import json
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
 from ha_core.model.seal import ExportedEvent, SealedOperation, canonical
 
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 TYPE = "switchyard.operation."
+SOURCE = "/switchyard/"
 MAX_WHY = 200
 
 
@@ -20,7 +23,7 @@ def event_of(installation: str, one: SealedOperation) -> dict[str, Any]:
     event: dict[str, Any] = {
         "specversion": "1.0",
         "id": one.id,
-        "source": f"/switchyard/{installation}",
+        "source": f"{SOURCE}{installation}",
         "type": f"{TYPE}{operation.get('state') or 'unreadable'}",
         "subject": one.id,
         "datacontenttype": "application/json",
@@ -39,11 +42,43 @@ def line_of(event: Mapping[str, Any]) -> bytes:
     return canonical(event)
 
 
-def read_line(line: str) -> SealedOperation:
-    """:raises ValueError: it is no exported event."""
+class ReadEvent(NamedTuple):
+    """A line of an export.
+
+    :ivar differs: fields of the event that are not what its operation and its seal make of them. No seal covers these,
+        and receivers go by them: by `type`, for example, whether an operation has succeeded.
+    """
+
+    sealed: SealedOperation
+    source: str
+    differs: tuple[str, ...]
+
+
+def read_line(line: str) -> ReadEvent:
+    """:raises ValueError: it is no exported event, or says something twice."""
     try:
-        event = ExportedEvent.model_validate_json(line)
-    except ValueError as error:
+        event = json.loads(line, object_pairs_hook=_once)
+        read = ExportedEvent.model_validate(event)
+    except (ValueError, RecursionError) as error:
         first = " ".join(str(error).split())[:MAX_WHY]
         raise ValueError(f"it is no event of `switchyard history export --ndjson`: {first}") from error
-    return SealedOperation(event.id, event.data.operation, event.data.history, event.data.seal)
+    seal = read.data.seal
+    name = read.id if seal is None else seal.operation
+    sealed = SealedOperation(name, read.data.operation, read.data.history, seal)
+    due = event_of(read.source.removeprefix(SOURCE), sealed)
+    return ReadEvent(sealed, read.source, tuple(_different(event, due)))
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """A key must not stand twice: this version would take its last value, and other programs the first."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands in it twice")
+    return found
+
+
+def _different(event: Mapping[str, Any], due: Mapping[str, Any]) -> Iterator[str]:
+    for key in sorted(event.keys() | due.keys()):
+        if key not in event or key not in due or canonical(event[key]) != canonical(due[key]):
+            yield key

@@ -10,7 +10,7 @@ from ha_core.plan.facts.grouping import grouped
 
 ProblemCode = Literal[
     # the state and clusters
-    "zookeeper-away", "no-cluster", "no-default-cluster", "cluster-away", "masked-writer",
+    "zookeeper-away", "zookeeper-member-away", "no-cluster", "no-default-cluster", "cluster-away", "masked-writer",
     # gateways
     "no-gateway", "gateway-died", "gateways-missing", "gateway-stopped", "gateway-behind", "worker-away",
     "no-facts-recorder",
@@ -122,6 +122,9 @@ _STATE = "the state"
 MEANINGS: Mapping[ProblemCode, CodeMeaning] = {
     "zookeeper-away": CodeMeaning(
         "alarm", "ZooKeeper does not answer the check. The exit code is 4, and nothing else is known.", "`zookeeper`"
+    ),
+    "zookeeper-member-away": CodeMeaning(
+        "alarm", "A member of ZooKeeper does not serve: the ensemble bears fewer further losses.", "`zookeeper MEMBER`"
     ),
     "no-cluster": CodeMeaning("alarm", "No cluster is registered.", "`clusters`"),
     "no-default-cluster": CodeMeaning("alarm", "Clients without a binding are refused.", "`clusters`"),

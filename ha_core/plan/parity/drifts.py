@@ -4,10 +4,12 @@ Invariant: a part that was not read is reported as not compared; it is never cou
 target has are no drift: it may serve other clients too.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+import shlex
+from collections.abc import Collection, Iterator, Mapping, Set
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from ha_core.model.access import AclOperation
 from ha_core.model.parity import Drift
 from ha_core.plan.facts.clusters import BrokerQuotaEntity, TopicAcl, TopicSetting, quota_entity_words
 from ha_core.plan.facts.verdict import amount
@@ -15,12 +17,15 @@ from ha_core.plan.mirror.syncing import covers
 
 NAMES_BROKERS = ("*.replication.throttled.replicas",)
 """Settings that differ by right: they name brokers by id."""
+_ENTITY_TYPES = {"user": "users", "client-id": "clients", "ip": "ips", "topic": "topics"}
+"""As `kafka-configs.sh` names them."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterContents:
     """Contents of a cluster, as far as the topics in question go.
 
+    :ivar bootstrap: where Kafka's own tools reach it.
     :ivar topics: topic → partitions.
     :ivar settings: topic → effective settings; None: not read.
     :ivar rights: rules for topics; None: the cluster has no authorizer, or they were not read.
@@ -29,6 +34,7 @@ class ClusterContents:
     """
 
     name: str
+    bootstrap: str
     topics: Mapping[str, int]
     settings: Mapping[str, Mapping[str, TopicSetting]] | None
     rights: frozenset[TopicAcl] | None
@@ -36,20 +42,34 @@ class ClusterContents:
     schemas: Mapping[str, Mapping[int, str]] | None
 
 
-def drifts(source: ClusterContents, target: ClusterContents, ignored: Collection[str] = ()) -> Iterator[Drift]:
-    """:param ignored: settings, by names or patterns, that may differ."""
-    yield from _topics(source, target)
+def drifts(
+    source: ClusterContents, target: ClusterContents, ignored: Collection[str] = (), mirrored: Set[str] = frozenset()
+) -> Iterator[Drift]:
+    """
+    :param ignored: settings, by names or patterns, that may differ.
+    :param mirrored: topics with a mirror to the target, whose sync mends them; the others take Kafka's own tools.
+    """
+    yield from _topics(source, target, mirrored)
     if source.settings is not None and target.settings is not None:
         yield from _settings(source, target, (*NAMES_BROKERS, *ignored))
     if source.rights is not None and target.rights is not None:
-        yield from _rights(source, target)
+        yield from _rights(source, target, mirrored)
     if source.quotas is not None and target.quotas is not None:
         yield from _quotas(source, target)
     if source.schemas is not None and target.schemas is not None:
         yield from _schemas(source, target)
 
 
-def _topics(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:
+def _sync(target: ClusterContents, topic: str) -> str:
+    return f"switchyard mirror sync {shlex.quote(topic)} --to {target.name}"
+
+
+def _tool(name: str, target: ClusterContents, *options: str) -> str:
+    """A command of Kafka, for things that belong to the cluster alone."""
+    return shlex.join((f"kafka-{name}.sh", "--bootstrap-server", target.bootstrap, *options))
+
+
+def _topics(source: ClusterContents, target: ClusterContents, mirrored: Set[str]) -> Iterator[Drift]:
     link = f"--from {source.name} --to {target.name} --reason parity"
     for topic, partitions in sorted(source.topics.items()):
         there = target.topics.get(topic)
@@ -66,7 +86,9 @@ def _topics(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
                 about=topic,
                 source=str(partitions),
                 target=str(there),
-                command=f"switchyard mirror sync {topic} --to {target.name}",
+                command=_sync(target, topic)
+                if topic in mirrored
+                else _tool("topics", target, "--alter", "--topic", topic, "--partitions", str(partitions)),
             )
 
 
@@ -87,11 +109,11 @@ def _settings(source: ClusterContents, target: ClusterContents, ignored: Collect
                     what=name,
                     source=setting.value,
                     target=there[name].value or "",
-                    command=f"switchyard mirror sync {topic} --to {target.name}",
+                    command=_alter(target, (("topic", topic),), name, setting.value),
                 )
 
 
-def _rights(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:
+def _rights(source: ClusterContents, target: ClusterContents, mirrored: Set[str]) -> Iterator[Drift]:
     """Rules of the source that no rule of the target has for the topics that both have. A rule of the target may be
     wider."""
     assert source.rights is not None
@@ -111,10 +133,25 @@ def _rights(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
         yield Drift(
             kind="right",
             about=f"{rule.pattern} {rule.name}",
-            what=f"{rule.principal} from {rule.host} {verb}, operation {rule.operation}",
+            what=f"{rule.principal} from {rule.host} {verb} {_operation(rule)}",
             source="there",
-            command=f"switchyard mirror sync --to {target.name}",
+            command=_sync(target, topics[0]) if topics and mirrored >= {*topics} else _add_rule(target, rule),
         )
+
+
+def _operation(rule: TopicAcl) -> str:
+    """As Kafka's tools name it: `Read`, `DescribeConfigs`."""
+    try:
+        return AclOperation(rule.operation).name.title().replace("_", "")
+    except ValueError:  # of a newer broker
+        return f"operation {rule.operation}"
+
+
+def _add_rule(target: ClusterContents, rule: TopicAcl) -> str:
+    may = "allow" if rule.allows else "deny"
+    who = (f"--{may}-principal", rule.principal, f"--{may}-host", rule.host)
+    which = ("--topic", rule.name, "--resource-pattern-type", rule.pattern)
+    return _tool("acls", target, "--add", *who, "--operation", _operation(rule), *which)
 
 
 def _quotas(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:
@@ -128,19 +165,29 @@ def _quotas(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]
                     kind="quota",
                     about=quota_entity_words(entity),
                     what=key,
-                    source=f"{value:g}",
-                    target=f"{there[key]:g}" if key in there else "",
-                    command=_alter(entity, key, value),
+                    source=_exactly(value),
+                    target=_exactly(there[key]) if key in there else "",
+                    command=_alter(target, entity, key, _exactly(value)),
                 )
 
 
-def _alter(entity: BrokerQuotaEntity, key: str, value: float) -> str:
-    """Kafka's own tool: quotas of brokers belong to their clusters."""
-    named = " ".join(
-        f"--entity-type {kind}s --entity-default" if name is None else f"--entity-type {kind}s --entity-name {name}"
+def _exactly(value: float) -> str:
+    """All digits: `1234567`, not `1.23457e+06`, which is another quota."""
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+def _alter(target: ClusterContents, entity: BrokerQuotaEntity, key: str, value: str) -> str:
+    named = [
+        word
         for kind, name in entity
-    )
-    return f"kafka-configs.sh --bootstrap-server … --alter --add-config {key}={value:g} {named}"
+        for word in (
+            "--entity-type",
+            _ENTITY_TYPES[kind],
+            *(("--entity-default",) if name is None else ("--entity-name", name)),
+        )
+    ]
+    listed = f"[{value}]" if "," in value else value  # else the tool takes a comma for the next setting
+    return _tool("configs", target, "--alter", *named, "--add-config", f"{key}={listed}")
 
 
 def _schemas(source: ClusterContents, target: ClusterContents) -> Iterator[Drift]:

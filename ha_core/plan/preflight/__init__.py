@@ -56,6 +56,7 @@ RULES = (
     mirrors.to_copies,
     mirrors.lagging,
     mirrors.standing_still,
+    mirrors.not_begun,
     mirrors.begins_later,
     mirrors.no_room_in_map,
     mirrors.tails_in_copies,

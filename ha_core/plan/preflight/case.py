@@ -52,6 +52,8 @@ class PreflightCase:
     """The first source offset that a copy lacked, from its newest notes. Copies without notes read are missing."""
     later: Collection[Partition] = ()
     """Copies that may have deleted records that their sources have, by their newest notes and both log starts."""
+    not_begun: Collection[Partition] = ()
+    """Copies that no copier has begun, by their copy logs."""
     findings: Collection[SyncFinding] = ()
     """Findings of the last sync of the origin's mirrors in the target."""
     tails: Collection[LostTail] = ()

@@ -47,6 +47,8 @@ def to_copies(case: PreflightCase) -> Verdicts:
                 f"Topic {name} is mirrored to {target}, and its copy there was deleted.",
                 f"`switchyard mirror unlink {name} --to {target}`; then it moves like a topic without a mirror.",
             )
+        elif wholly_unbegun(case, name):
+            continue  # see `not_begun`
         elif case.request.mode == "forced":
             yield _behind(case, name)
         else:
@@ -148,15 +150,54 @@ def standing_still(case: PreflightCase) -> Verdicts:
                 continue
             why = listed(f"partition {partition} ({lag.reason or 'no reason'})" for partition, lag in halted.items())
             text = f"The copy of topic {name} in {mirror.target} has {state} partitions: {why}."
-            way = (
-                f"Resolve the given reason; `switchyard mirrors` shows it. To do without this copy: `switchyard mirror "
-                f"unlink {name} --to {mirror.target}`."
-                if state == "stopped"
-                else "Wait until it is copied again (`switchyard mirrors`)."
-            )
+            if state == "stopped":
+                way = (
+                    "Resolve the given reason; `switchyard mirrors` shows it. To do without this copy: `switchyard "
+                    f"mirror unlink {name} --to {mirror.target}`."
+                )
+            elif case.answers(mirror.source):
+                way = "Wait until it is copied again (`switchyard mirrors`)."
+            else:
+                way = f"Nothing, while {mirror.source} does not answer: it is copied again after that is back."
             refuses = state == "stopped" and case.request.mode == "planned"
             level = error if refuses else warning
             yield level("copy-stopped", f"topic {name}", text, way, number=len(halted), unit="partitions")
+
+
+def not_begun(case: PreflightCase) -> Verdicts:
+    """Copies that no copier has begun: a forced switch moves these partitions like those of a topic without a copy."""
+    request, origin = case.request, case.request.origin
+    for name, mirror in sorted(case.to_copies.items()) if request.mode == "forced" else ():
+        partitions = sorted(partition for topic, partition in case.not_begun if topic == name)
+        if not partitions:
+            continue
+        here = case.here(name)
+        known = here is not None and here.ends.keys() >= {*partitions}
+        records = sum(here.ends[p] - here.starts.get(p, 0) for p in partitions) if here is not None and known else None
+        if records == 0:
+            continue
+        what = "It moves" if wholly_unbegun(case, name) else f"Partitions {listed(map(str, partitions))} of it move"
+        has = "all records" if records is None else amount(records, "record")
+        text = f"No copier has begun the copy of topic {name} in {mirror.target}. {what} as without a copy: readers "
+        if request.unread == "wait":
+            text += f"below the cut wait for {origin}, which has {has} of it that the copy lacks."
+            way = (
+                f"Nothing, if {origin} comes back. `switchyard origins give-up {origin}` ends the wait, and loses them."
+            )
+        else:
+            text += f"skip {has} that {origin} has."
+            way = f"--unread wait lets readers below the cut wait for {origin}."
+        bounded = request.refuse_lag_records is not None or request.refuse_lag_ms is not None
+        if bounded:
+            way = "Leave out --refuse-lag-records and --refuse-lag-ms."
+        unit: Unit = "" if records is None else "records"
+        yield (error if bounded else warning)("copy-empty", f"topic {name}", text, way, number=records, unit=unit)
+
+
+def wholly_unbegun(case: PreflightCase, name: str) -> bool:
+    """Whether a forced switch goes on without the copy, because no copier has begun any of its partitions."""
+    noted = {key for key in case.noted if key[0] == name}
+    return case.request.mode == "forced" and bool(noted) and noted <= {*case.not_begun}
 
 
 def begins_later(case: PreflightCase) -> Verdicts:

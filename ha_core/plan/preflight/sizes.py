@@ -64,7 +64,7 @@ def too_large(case: PreflightCase) -> Verdicts:
     yield error(
         "too-large",
         "size",
-        f"{amount(len(moves.topics), 'topic')} and {len(moves.groups)} groups move in one revision of about "
+        f"{amount(len(moves.topics), 'topic')} and {amount(len(moves.groups), 'group')} move in one revision of about "
         f"{size / 1e6:.1f} MB, and ZooKeeper accepts {REVISION_BYTES / 1e6:.0f} MB. The largest topics are "
         f"{', '.join(f'{name} ({sizes[name] / 1e6:.2f} MB)' for name in largest)}.",
         f"Move the topics first, in as many revisions as they need: `switchyard migrate TOPIC… --from {request.origin} "

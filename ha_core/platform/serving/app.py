@@ -1,6 +1,7 @@
 """The REST API: the same paths for each kind, and the gateways' paths.
 
-Bodies and answers are JSON; `/openapi.json` describes them. Every call needs `Authorization: Bearer TOKEN`.
+Bodies and answers are JSON; `/openapi.json` describes them. Every call but those of it and of `/metrics` needs
+`Authorization: Bearer TOKEN`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -11,6 +12,8 @@ from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, create_model
 from starlette.exceptions import HTTPException
 
+from ha_core.metrics.http import CONTENT_TYPE, render
+from ha_core.metrics.process import ProcessMetrics
 from ha_core.platform.changing import Edit, put
 from ha_core.platform.entry import KINDS, Entry, kind_of
 from ha_core.platform.errors import InvalidError, NotThereError
@@ -29,6 +32,7 @@ from ha_core.platform.words import MAX_REASON, short
 ROLES = ("user", "group", "topic", "cluster", "instance", "owner", "type")
 """Filters of lists: roles of the references in entries."""
 OPENAPI = "/openapi.json"
+METRICS = "/metrics"
 _Reason = Annotated[str, Field(min_length=1, max_length=MAX_REASON)]
 _Limit = Annotated[int, Query(ge=1, le=MAX_PAGE)]
 _bearer = HTTPBearer(auto_error=False)
@@ -99,10 +103,21 @@ def make_app(
     """
     app = _app(OPENAPI)
     app.state.tokens = tokens
-    app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI})
+    app.add_middleware(TokenFirst, known=lambda token: tokens.caller(token) is not None, open_paths={OPENAPI, METRICS})
+    app.add_route(METRICS, _metrics_page(), methods=["GET"], include_in_schema=False)
     app.include_router(_of_gateways(registry, publishes_quotas))
     add_operators(app, registry, _only("operator"), enforcement)
     return app
+
+
+def _metrics_page() -> Callable[[Request], Response]:
+    """Metrics of the process, for every caller: Prometheus has no token, and sees by them that it runs."""
+    process = ProcessMetrics()
+
+    def metrics(_: Request) -> Response:
+        return Response(render(process), media_type=CONTENT_TYPE)
+
+    return metrics
 
 
 def make_operators_app(registry: Platform, caller_of: CallerOf, enforcement: Enforcement | None = None) -> FastAPI:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from markupsafe import Markup
 
+from ha_core.model.shown import shown
 from ha_core.plan.facts.verdict import duration
 from ha_core.present.web.blocks import text
 
@@ -73,7 +74,7 @@ def document(
         notes = Markup('<p class="dim age">as of {} ago</p>').format(duration(age_s))
     return str(
         _DOCUMENT.format(
-            title=title,
+            title=shown(title),
             tabs=_tabs(tab),
             fields=_fields(fields) if fields else "",
             notes=notes,
@@ -88,7 +89,7 @@ def bare_document(title: str, body: Markup, prefix: str) -> str:
 
     :param prefix: path of the style.
     """
-    return str(_BARE_DOCUMENT.format(title=title, body=body, prefix=prefix))
+    return str(_BARE_DOCUMENT.format(title=shown(title), body=body, prefix=prefix))
 
 
 def file(name: str) -> str:

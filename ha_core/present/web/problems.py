@@ -6,6 +6,7 @@ from urllib.parse import urlencode
 
 from markupsafe import Markup
 
+from ha_core.model.shown import shown
 from ha_core.plan.facts.problem import Problem, ProblemCode
 from ha_core.plan.facts.verdict import amount
 from ha_core.present.page import Mark
@@ -63,18 +64,20 @@ def form_address(code: ProblemCode, about: str) -> str:
 
 def _card(problem: Problem, mark: Mark) -> Markup:
     parts = [
-        Markup('<p class="strong">{}: {}{}</p>').format(problem.about, problem.code, age(problem)),
+        Markup('<p class="strong">{}: {}{}</p>').format(shown(problem.about), problem.code, age(problem)),
         Markup("<p>{}</p><p>{}</p>").format(text(problem.text), text(problem.remedy)),
-        Markup("<p><code>{}</code>{}</p>").format(problem.command, _form(problem)),
+        Markup("<p><code>{}</code>{}</p>").format(shown(problem.command), _form(problem)),
     ]
     if problem.follows:
         named = problem.follows[:MAX_FOLDED]
-        rows = Markup("").join(Markup("<li>{}: {}</li>").format(f"{one.about} ({one.code})", one.text) for one in named)
+        rows = Markup("").join(
+            Markup("<li>{}: {}</li>").format(f"{shown(one.about)} ({one.code})", text(one.text)) for one in named
+        )
         more = len(problem.follows) - len(named)
         rows += Markup("<li>… and {} more</li>").format(more) if more else ""
         parts.append(
             Markup('<details id="{}"><summary>{} with it</summary><ul>{}</ul></details>').format(
-                problem.key, amount(len(problem.follows), "problem", "ends", "end"), rows
+                shown(problem.key), amount(len(problem.follows), "problem", "ends", "end"), rows
             )
         )
     return Markup('<section class="problem {}">{}</section>').format(mark, Markup("").join(parts))

@@ -142,7 +142,7 @@ def test_the_state_that_an_earlier_process_has_told_is_not_shown_as_that_of_the_
     tells = f"""
 if not os.path.exists({str(file)!r}):
     open({str(file)!r}, 'w').close()
-    print('{{"state": {{"approvals": 3}}}}', flush=True)
+    print('{{"state": {{"approvals": 3}}, "again_s": 15.0}}', flush=True)
 time.sleep(60)
 """
 

@@ -128,11 +128,16 @@ def test_a_rule_that_leaves_no_name_maps_no_user() -> None:
         ("default", "is no rule"),
         ("RULE:CN=(.*/$1/", "cannot be read"),
         ("RULE:CN=(.*)/$2/", r"\$2 names a group, and the pattern has 1"),
+        ("RULE:CN=(?!eve)(.*)/$1/", "cannot be matched in linear time"),
     ],
 )
 def test_an_invalid_rule_has_a_reason(text: str, why: str) -> None:
     with pytest.raises(ValueError, match=why):
         parse_rule(text)
+
+
+def test_a_subject_that_a_backtracking_engine_would_never_judge_is_judged() -> None:
+    assert parse_rule("RULE:CN=(a+)+,O=x/$1/").user("CN=" + "a" * (MAX_SUBJECT - 3)) is None
 
 
 def test_a_client_with_a_certificate_is_authenticated_without_a_login() -> None:

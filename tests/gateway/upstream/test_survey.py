@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from gateway.model.topology import ClusterTopology
+from gateway.upstream.cluster import survey_pause_s
 from gateway.upstream.decoding import learn
 from ha_core.model.cluster import parse_bootstrap
 
@@ -21,7 +22,7 @@ def answer(*topics: dict[str, Any], controller: int = 1) -> dict[str, Any]:
 
 
 def led(name: str, leader: int) -> dict[str, Any]:
-    return {"name": name, "partitions": [{"partition_index": 0, "leader_id": leader}]}
+    return {"name": name, "partitions": [{"partition_index": 0, "leader_id": leader, "replica_nodes": [1]}]}
 
 
 def test_an_answer_without_changes_returns_the_same_topology_object() -> None:
@@ -62,3 +63,24 @@ def test_the_id_that_brokers_tell_is_learned_and_kept_where_an_answer_has_none()
 
     assert after.cluster_id == "4L6g3nShT"
     assert learn(after, answer(), complete=False) is after
+
+
+def test_a_broker_with_replicas_that_left_the_metadata_is_away_until_it_is_back_or_has_none() -> None:
+    # Given a topic with replicas on brokers 1 and 2, of which only 1 is live, and a partition that only 2 could lead
+    partitions = [
+        {"partition_index": 0, "leader_id": 1, "replica_nodes": [1, 2]},
+        {"partition_index": 1, "leader_id": -1, "replica_nodes": [2]},
+    ]
+    after = learn(BEFORE, answer({"name": "a", "partitions": partitions}, led("b", 1)), complete=True)
+
+    assert (after.brokers_away, after.leaderless) == (frozenset({2}), 1)
+    # An answer about some topics for a client does not know of the others
+    assert learn(after, answer(led("b", 1)), complete=False).brokers_away == {2}
+    # Nor does one about all topics say so any more when the replicas have moved
+    moved = learn(after, answer(led("a", 1), led("b", 1)), complete=True)
+    assert (moved.brokers_away, moved.leaderless) == (frozenset(), 0)
+
+
+@pytest.mark.parametrize(("took_s", "pause_s"), [(0.01, 10.0), (0.5, 10.0), (1.0, 20.0), (9.0, 30.0)])
+def test_a_cluster_whose_survey_takes_long_is_surveyed_more_rarely(took_s: float, pause_s: float) -> None:
+    assert survey_pause_s(took_s) == pause_s

@@ -38,6 +38,20 @@ def report(*parts: PartitionReport, slot: int = 0, task: str = "a", copied: int 
     return MirrorReport(slot=slot, job="j", partitions=parts, work=(work,), left_out=left_out)
 
 
+def test_partitions_that_no_task_reports_are_counted_while_the_driver_leads() -> None:
+    metrics = MirrorMetrics()
+
+    metrics.follow([ORDERS], {0: report(part(0), left_out=3)}, wanted=6)
+
+    assert value(metrics, "untended_partitions") == 2
+    metrics.follow([ORDERS], {0: report(part(0), part(1))}, wanted=2)
+    assert value(metrics, "untended_partitions") == 0
+    metrics.follow([ORDERS], {}, wanted=2)
+    assert value(metrics, "untended_partitions") == 2
+    metrics.leave()
+    assert value(metrics, "untended_partitions") == 0
+
+
 def test_lags_are_shown_per_partition_and_per_pair_of_clusters() -> None:
     metrics = MirrorMetrics()
     stopped = part(1).changed(

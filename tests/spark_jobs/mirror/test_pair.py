@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from ha_core.kafka.copying import BUFFER_BYTES, TAKEN_OVER, CopyStatus, CopyTotals
-from ha_core.kafka.copying.states import CopyCoverage, SourceEnds
+from ha_core.kafka.copying.statuses import CopyCoverage, SourceEnds
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.notes import CopyId
