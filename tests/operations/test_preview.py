@@ -90,3 +90,9 @@ def test_the_expected_fence_time_is_the_median_of_recent_moves(environment: Envi
     assert "no move was made here yet" in said[0]
     assert said[1] == "about 30 ms, from the one move before"
     assert said[3] == "about 40 ms: the last 3 moves took 30 to 90 ms"
+
+
+def test_the_preview_of_a_move_of_nothing_does_not_ask_for_recorded_facts(clocked: Environment) -> None:
+    found = preview(clocked, View(), REQUEST, MoveSet(), FACTS)
+
+    assert (found.records_per_s, found.rate_from) == (None, "no topic moves")

@@ -195,7 +195,7 @@ def test_findings_that_a_sync_leaves_to_operators_are_in_the_first_line_of_dry_r
     task = SyncMirrorsOperator(task_id="work", topics=[], target="", dry_run=dry_run)
     with nullcontext() if dry_run else pytest.raises(AirflowFailException):
         task.execute(context)
-    left = "left to somebody: 1 thing. The first: topic orders, partitions: it does not exist in east."
+    left = "left to an operator: 1 thing. The first: topic orders, partitions: it does not exist in east."
     kind, begin = FAILED, "Not as in their sources, and "
     if dry_run:
         kind, begin = DRY_RUN, "would change 0 things on standbys; "

@@ -1,12 +1,17 @@
 """Drills on a real stack: planned, onto a mirror, forced, and one whose process is killed while its scope is away."""
 
+import itertools
 import json
 import signal
 import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, KafkaError, Message, Producer
 
 from stack.harness import Stack
 from tests.kit.running import (
@@ -30,6 +35,8 @@ pytestmark = [
 TOPIC, USER = "switchyard-canary", "canary"
 PLAIN = "without-a-mirror"
 """User and topic of a second canary."""
+SHOP, BESIDE = "shop", "beside-the-shop"
+"""User and topic of an application, and those of a canary beside it."""
 WAY = ("--from", "east", "--to", "west", "--reason", "a test", "--yes")
 MIRROR = ("mirror", "link", TOPIC, "--from", "east", "--to", "west", "--reason", "a test", "--yes")
 
@@ -80,6 +87,25 @@ def test_a_drill_goes_there_and_home_loses_nothing_and_tells_missed_targets(stac
         drill(stack, file, "--canary-topic", PLAIN, "--kind", "forced", user=PLAIN)
 
 
+def test_a_drill_of_a_real_scope_takes_its_clients_there_and_home_without_loss(stack: Stack, tmp_path: Path) -> None:
+    file = client_file(stack, tmp_path, BESIDE, BESIDE)
+    create_topic(bootstrap(stack, "east"), SHOP, 2)
+    bind(stack, SHOP, "east")
+    with writing(stack, SHOP) as acked:
+        until(lambda: len(acked) > 20, "the application writes")
+        options = ("--canary", str(file), "--canary-topic", BESIDE, "--hold-s", "2")
+        report = switchyard(stack, "drill", "run", f"user:{SHOP}", f"user:{BESIDE}", *WAY, *options, timeout_s=300)
+        before = len(acked)
+        until(lambda: len(acked) > before + 20, "the application goes on at home")
+    assert report["result"] == "passed", report
+    services = {one["name"]: one for one in report["services"]}
+    assert services.keys() == {"canary", f"user:{SHOP}", f"user:{BESIDE}"}
+    assert (services["canary"]["lost"], services[f"user:{SHOP}"]["measured_by"]) == (0, "fence")
+    assert report["topics"] >= 2
+    assert led_from(stack, SHOP) == {"east"}
+    assert sorted(delivered(stack, SHOP, len(acked))) == sorted(acked)  # none lost, none twice
+
+
 def test_drills_onto_a_mirror_lose_nothing_if_planned_and_count_the_loss_if_forced(stack: Stack, canary: Path) -> None:
     assert switchyard(stack, *MIRROR)["result"] == "succeeded"
     until(lambda: copied(stack), "the mirror is copied", 120)
@@ -109,6 +135,55 @@ def test_a_drill_whose_process_was_killed_is_brought_home_by_a_command(stack: St
     assert (ended["result"], ended["away"]) == ("failed", False)
     until(lambda: at_home(stack), "the canary is led to east")
     assert drill(stack, canary)["result"] == "passed"
+
+
+@contextmanager
+def writing(stack: Stack, user: str) -> Iterator[list[str]]:
+    """A client of `user` that writes to the topic of that name meanwhile; the values that were acknowledged."""
+    settings = {"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{user}#{user}", "enable.idempotence": True}
+    producer, over, acked = Producer(settings), threading.Event(), list[str]()
+
+    def note(error: KafkaError | None, message: Message) -> None:
+        value = message.value()
+        if error is None and value is not None:
+            acked.append(value.decode())
+
+    def write() -> None:
+        for number in itertools.count():
+            if over.wait(0.02):
+                return
+            producer.produce(user, f"{number}", partition=number % 2, on_delivery=note)
+            producer.poll(0)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    try:
+        yield acked
+    finally:
+        over.set()
+        thread.join()
+        assert producer.flush(60) == 0
+
+
+def delivered(stack: Stack, user: str, count: int) -> list[str]:
+    """All values of its topic, from the beginning."""
+    group = {"group.id": f"{user}-readers", "auto.offset.reset": "earliest"}
+    consumer = Consumer({"bootstrap.servers": stack.bootstrap, "client.id": f"HA#{user}#{user}", **group})
+    consumer.subscribe([user])
+    found = list[str]()
+
+    def read() -> bool:
+        message = consumer.poll(1.0)
+        value = None if message is None or message.error() else message.value()
+        if value is not None:
+            found.append(value.decode())
+        return message is None and len(found) >= count
+
+    try:
+        until(read, lambda: f"{len(found)} of {count} records", 120)
+    finally:
+        consumer.close()
+    return found
 
 
 def test_an_overdue_drill_is_an_alarm(stack: Stack) -> None:
