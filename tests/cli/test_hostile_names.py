@@ -20,7 +20,6 @@ GATEWAY = GatewayRecord(id="gw-1", host="h", port=1, node_id=1, revision=1, reco
 def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
     monkeypatch.setattr(Admin, "probe", lambda _self, **_options: Probe(True, answers=True))
     made = seeded(EAST)
-    made.client().register_gateway(GATEWAY)
     use(made, monkeypatch)
     return made
 
@@ -31,6 +30,7 @@ def store(monkeypatch: pytest.MonkeyPatch) -> MemoryStore:
 def test_a_pasted_command_has_the_name_of_a_clients_group_as_one_word(store: MemoryStore, tail: str) -> None:
     # Given direct groups of a prefix, and a client that joins one with a hostile name through a gateway
     document("direct-groups", "add", "bills-*", "--reason", "they read past the gateways")
+    store.client().register_gateway(GATEWAY)  # not before: the command would wait for it to follow
     group = f"bills-{tail}"
     store.record_usage("till", [Sighting("group", group, Use(how="join", since=utc_now()))])
 

@@ -291,7 +291,7 @@ def test_target_records_that_the_map_knows_are_no_foreign_data() -> None:
 def test_target_records_written_past_the_gateways_are_counted_in_a_warning() -> None:
     case = back_in_east().with_topic("west", replace(HERE, ends={0: 5, 1: 8}))
 
-    only(case, "warning", "topic orders", "Partition 1", "3 offsets", "around the gateways")
+    only(case, "warning", "topic orders", "Partition 1", "3 offsets", "a client that bypasses gateways")
 
 
 def test_a_target_that_holds_less_than_the_map_says_is_a_warning() -> None:
