@@ -34,11 +34,20 @@ def create_all(cluster: str) -> None:
 
 def write_each(cluster: str, keys: Iterable[tuple[str, int]], what: str) -> None:
     """One record for each partition, which says where it was written."""
-    producer = Producer({"bootstrap.servers": cluster, "acks": "all", "enable.idempotence": True, "linger.ms": 20})
+    settings = {"bootstrap.servers": cluster, "acks": "all", "enable.idempotence": True, "linger.ms": 20}
+    # A busy broker tells of new topics late, and by default records for them fail after 30 s.
+    producer = Producer({**settings, "topic.metadata.propagation.max.ms": int(1000 * PATIENCE_S)})
+    failed: Counter[str] = Counter()
+
+    def delivered(error: KafkaError | None, _: object) -> None:
+        if error is not None:
+            failed[error.name()] += 1
+
     for topic, partition in keys:
-        producer.produce(topic, f"{what} {topic} {partition}".encode(), partition=partition)
+        producer.produce(topic, f"{what} {topic} {partition}".encode(), partition=partition, on_delivery=delivered)
         producer.poll(0)
     assert producer.flush(PATIENCE_S) == 0
+    assert not failed
 
 
 def copied(cluster: str) -> Mapping[tuple[str, int], list[str]]:
