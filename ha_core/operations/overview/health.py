@@ -77,8 +77,7 @@ def _usage(environment: Environment) -> Iterator[Problem]:
         yield Problem(
             "usage-full",
             "usage",
-            f"Usage of {amount(users, 'user')} is recorded, and of no more: a move does not know what another user "
-            "uses.",
+            f"Usage of {amount(users, 'user')} is recorded, and of no more: a move does not know what another uses.",
             "Withdraw users that clients made up (`switchyard usage list`, `switchyard usage forget USER`), and let "
             "clients log in (authentication.anonymous).",
             "switchyard usage list",
