@@ -31,22 +31,22 @@ _SETTLE_S = 70
 _READ_AT_ONCE, _READ_S = 10_000, 300.0
 
 
-class Given(NamedTuple):
+class GivenRecords(NamedTuple):
     """Numbers of records that a group is given a second time, and that it is never given."""
 
     twice: int
     never: int
 
 
-def given(values: Sequence[int], committed: int, records: int) -> Given:
+def given(values: Sequence[int], committed: int, records: int) -> GivenRecords:
     """
     :param values: source offsets of the records that the group is given.
     """
     new = {value for value in values if value >= committed}
-    return Given(len(values) - len(new), records - committed - len(new))
+    return GivenRecords(len(values) - len(new), records - committed - len(new))
 
 
-Offsets = Mapping[str, Given | None]
+Offsets = Mapping[str, GivenRecords | None]
 """Way and distance → what a group is given; None: its offset is not translated."""
 
 
@@ -99,7 +99,7 @@ def _ways(its: Offsets) -> list[str]:
     return list(dict.fromkeys(one.rpartition(", ")[0] for one in its))
 
 
-def _shown(value: Given | None) -> str:
+def _shown(value: GivenRecords | None) -> str:
     return "not translated" if value is None else f"{value.twice:,} / {value.never:,}"
 
 
@@ -114,7 +114,7 @@ def unmeasured(figures: Mapping[str, Offsets], back: Sequence[int]) -> Iterator[
 
 def missed(figures: Mapping[str, Offsets]) -> Iterator[str]:
     for way, found in figures[OURS].items():
-        if way.startswith(EXACT) and found not in (None, Given(0, 0)):
+        if way.startswith(EXACT) and found not in (None, GivenRecords(0, 0)):
             yield f"{OURS}: {way}: {_shown(found)} records twice / never, goal 0 / 0"
         elif found is not None and found.never:
             yield f"{OURS}: {way}: {found.never} records are skipped, goal 0"
@@ -122,7 +122,7 @@ def missed(figures: Mapping[str, Offsets]) -> Iterator[str]:
 
 def _offsets(
     flow: tuple[str, str], clusters: tuple[str, str], records: int, back: Sequence[int], noted: bool
-) -> dict[str, Given | None]:
+) -> dict[str, GivenRecords | None]:
     """
     :param flow: aliases of source and target.
     :param clusters: their addresses.
@@ -130,7 +130,7 @@ def _offsets(
     """
     (alias, target_alias), (source, target) = flow, clusters
     remote = f"{alias}.{HISTORY}"
-    found: dict[str, Given | None] = {}
+    found: dict[str, GivenRecords | None] = {}
     with MirrorClient({"bootstrap.servers": target}) as client:
         for distance in back:
             position = client.translate_offsets(alias, f"back-{distance}").get((remote, 0))
@@ -154,7 +154,7 @@ def _offsets(
     return found
 
 
-def _given(target: str, remote: str, offset: int, committed: int, records: int) -> Given:
+def _given(target: str, remote: str, offset: int, committed: int, records: int) -> GivenRecords:
     """Read the copy from an offset to its end, as a group would.
 
     :param committed: next offset that the group reads in the source.

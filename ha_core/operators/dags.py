@@ -55,7 +55,7 @@ class ApproveOperator(FormArguments, ApprovalOperator):  # type: ignore[misc]  #
 
     approval: Any = FormField("anybody")
     dry_run: Any = Flag()
-    body: Any  # Airflow's
+    body: str | None
 
     def __init__(
         self, *, proposal_of: str = PLAN, zookeeper_conn_id: str = SwitchyardHook.default_conn_name, **kwargs: Any

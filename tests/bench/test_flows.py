@@ -6,29 +6,29 @@ import pytest
 
 from bench import flows, flows_offsets
 from bench.flow_sides import OURS, PEER
-from bench.flows_offsets import EXACT, Given, Offsets, given
+from bench.flows_offsets import EXACT, GivenRecords, Offsets, given
 from bench.flows_renaming import within
 
 
 @pytest.mark.parametrize(
     ("values", "expected"),
     [
-        ([7, 8, 9], Given(0, 0)),
-        ([5, 6, 7, 8, 9], Given(2, 0)),
-        ([8, 9], Given(0, 1)),
-        ([7, 8, 8, 9], Given(1, 0)),
-        ([], Given(0, 3)),
+        ([7, 8, 9], GivenRecords(0, 0)),
+        ([5, 6, 7, 8, 9], GivenRecords(2, 0)),
+        ([8, 9], GivenRecords(0, 1)),
+        ([7, 8, 8, 9], GivenRecords(1, 0)),
+        ([], GivenRecords(0, 3)),
     ],
 )
 def test_records_below_the_offset_or_doubled_come_twice_and_absent_ones_never(
-    values: list[int], expected: Given
+    values: list[int], expected: GivenRecords
 ) -> None:
     assert given(values, committed=7, records=10) == expected
 
 
 def offsets(ours: Offsets, peer: Offsets) -> dict[str, Offsets]:
-    theirs = {"checkpoint, 0 back": Given(4, 0), "checkpoint, 5 back": None}
-    sound = {f"{way}, {back} back": Given(0, 0) for way in ("checkpoint", EXACT) for back in (0, 5)}
+    theirs = {"checkpoint, 0 back": GivenRecords(4, 0), "checkpoint, 5 back": None}
+    sound = {f"{way}, {back} back": GivenRecords(0, 0) for way in ("checkpoint", EXACT) for back in (0, 5)}
     return {PEER: {**theirs, **peer}, OURS: {**sound, **ours}}
 
 
@@ -53,8 +53,8 @@ def test_a_way_without_translation_is_named(ours: Offsets, peer: Offsets, said: 
 @pytest.mark.parametrize(
     ("ours", "said"),
     [
-        ({f"{EXACT}, 0 back": Given(1, 0)}, "1 / 0 records twice / never, goal 0 / 0"),
-        ({"checkpoint, 5 back": Given(0, 2)}, "2 records are skipped"),
+        ({f"{EXACT}, 0 back": GivenRecords(1, 0)}, "1 / 0 records twice / never, goal 0 / 0"),
+        ({"checkpoint, 5 back": GivenRecords(0, 2)}, "2 records are skipped"),
     ],
 )
 def test_inexact_offsets_of_ours_are_named(ours: Offsets, said: str) -> None:

@@ -1,6 +1,5 @@
 """Sources that change while a flow runs: retention, topics created again, new partitions, other timestamps."""
 
-import os
 import threading
 import time
 from collections.abc import Iterator
@@ -8,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
+from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewPartitions
 
 from stack.harness import Stack
@@ -171,33 +170,6 @@ def test_records_have_the_times_that_readers_of_the_source_see(worker: KeptWorke
     produce(east, "stamped", (b"%d" % number for number in range(100)))
     until(lambda: count(west, "east.stamped") > 100, 60, worker.text)
     assert records(west, "east.stamped") == records(east, "stamped")
-
-
-def test_a_record_that_the_target_refuses_is_copied_once_its_setting_is_mended(
-    stack: Stack, worker: KeptWorker, east: str, west: str
-) -> None:
-    """The source allowed large records once. The reason of the stop promised a sync that only mirrors have."""
-    create_topic(east, "large", 1, **{"max.message.bytes": "8000000"})
-    with stopped(worker):
-        producer = Producer({"bootstrap.servers": east, "message.max.bytes": 8_000_000})
-        producer.produce("large", os.urandom(3_000_000))
-        producer.produce("large", b"small")
-        assert producer.flush(30) == 0
-        alter_setting(east, "large", "max.message.bytes", None)
-    way_out = "raise max.message.bytes of the topic in the target, and name it in config.properties.exclude"
-    until(lambda: way_out in worker.text(), 60, lambda: f"{shown(stack.zookeeper)}\n{worker.text()}")
-    assert records(west, "east.large") == []
-    alter_setting(west, "east.large", "max.message.bytes", "8000000")
-    until(lambda: records(west, "east.large") == records(east, "large"), 90, worker.text)
-
-
-def alter_setting(bootstrap: str, topic: str, name: str, value: str | None) -> None:
-    """:param value: None: the brokers' default."""
-    does = AlterConfigOpType.DELETE if value is None else AlterConfigOpType.SET
-    entry = ConfigEntry(name, value or "", incremental_operation=does)
-    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def test_records_ahead_of_the_targets_clock_are_copied(worker: KeptWorker, east: str, west: str) -> None:
