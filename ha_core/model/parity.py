@@ -6,7 +6,7 @@ from typing import Literal
 
 from ha_core.model.document import Document, Part
 
-DriftKind = Literal["topic", "partitions", "setting", "right", "quota", "schema"]
+DriftKind = Literal["topic", "partitions", "setting", "right", "offsets", "quota", "schema"]
 MAX_DRIFTS = 500
 """Kept in a document; more are counted."""
 

@@ -8,7 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
-from ha_core.operations.engine.environment import Environment
+from ha_core.model.mirror_job import MirrorSync, SyncFinding
+from ha_core.operations.engine.environment import Environment, utc_now
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.overview.parity_health import parity_problems
 from ha_core.operations.parity.comparing import ParityOrder, compare, pairs_of
@@ -70,6 +71,23 @@ def test_a_scheduled_comparison_takes_the_ignored_settings_and_registries_of_the
     assert (again.ignored, again.registries) == (("retention.ms",), (registry, registry))
     assert not [part for part in again.not_compared if part.startswith("schemas")]
     assert ("west", "east") in pairs_of(environment)
+
+
+def test_what_a_sync_leaves_to_an_operator_is_drift_and_what_it_could_not_ask_is_not_compared(
+    stack: Stack, environment: Environment
+) -> None:
+    assert stack
+    left = SyncFinding(what="partitions", about="topic orders", reason="it does not exist in west", stop=True)
+    away = SyncFinding(what="offsets", about="cluster east", reason="Cluster east does not answer", stop=True)
+    later = SyncFinding(what="offsets", about="group tills", reason="it has members there")
+    environment.store.keep_mirror_sync(MirrorSync.of("west", "east", "topics", utc_now(), 1, (left, away, later)))
+
+    found = compare(environment, ParityOrder("west", "east", ("none-such",)), dry_run=True)
+
+    assert [(one.kind, one.about, one.source) for one in found.drifts] == [
+        ("partitions", "topic orders", "it does not exist in west")
+    ]
+    assert "offsets of mirrors, cluster east: Cluster east does not answer" in found.not_compared
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -10,7 +10,7 @@ from typing import TypeVar
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import View
-from ha_core.model.parity import MAX_DRIFTS, Drift, Parity, pair_of
+from ha_core.model.parity import MAX_DRIFTS, Drift, DriftKind, Parity, pair_of
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.parity.registry import RegistryError, schemas_of
@@ -64,7 +64,8 @@ def compare(environment: Environment, order: ParityOrder, dry_run: bool = False)
     target, not_there = _contents(environment, view, order, order.target, registries[1])
     mirrors = [one for one in view.mirrors.values() if (one.source, one.target) == (order.source, order.target)]
     mirrored = {one.topic for one in mirrors}
-    found = [*drifts(source, target, ignored, mirrored), *_of_syncs(environment, order)]
+    of_syncs, not_synced = _of_syncs(environment, order)
+    found = [*drifts(source, target, ignored, mirrored), *of_syncs]
     now = environment.now()
     result = Parity(
         pair=pair_of(order.source, order.target),
@@ -74,7 +75,7 @@ def compare(environment: Environment, order: ParityOrder, dry_run: bool = False)
         since="" if not found else before.since if before is not None and before.since else now,
         drifts=tuple(found[:MAX_DRIFTS]),
         left_out=max(0, len(found) - MAX_DRIFTS),
-        not_compared=tuple(sorted({*not_read, *not_there})),
+        not_compared=tuple(sorted({*not_read, *not_there, *not_synced})),
         ignored=ignored,
         registries=registries,
         topics=len(source.topics.keys() & target.topics.keys()),
@@ -135,16 +136,37 @@ def _topics(admin: Admin, view: View, order: ParityOrder, cluster: str) -> dict[
     return {name: count for name, count in chosen.items() if name not in elsewhere}
 
 
-def _of_syncs(environment: Environment, order: ParityOrder) -> Iterator[Drift]:
-    """Findings of the mirrors' syncs that an operator has to act on."""
-    for sync in environment.store.mirror_syncs():
-        if (sync.source, sync.target) == (order.source, order.target):
-            for finding in sync.findings:
-                if finding.stop:
-                    yield Drift(
-                        kind="setting" if sync.part == "topics" else "right",
-                        about=finding.about,
-                        what=finding.what,
-                        source="see the mirror",
-                        command=f"switchyard mirror sync --to {order.target}",
-                    )
+def _of_syncs(environment: Environment, order: ParityOrder) -> tuple[list[Drift], list[str]]:
+    """Findings of the mirrors' syncs that an operator has to act on; and parts that a sync could not compare, because a
+    cluster did not answer it or refused it."""
+    syncs = environment.store.mirror_syncs()
+    findings = [
+        finding
+        for sync in syncs
+        if (sync.source, sync.target) == (order.source, order.target)
+        for finding in sync.findings
+        if finding.stop
+    ]
+    whole = [
+        f"{one.what} of mirrors, {one.about}: {one.reason}" for one in findings if one.about.startswith("cluster ")
+    ]
+    found = [
+        Drift(
+            kind=_KINDS[one.what],
+            about=one.about,
+            source=one.reason,
+            command=f"switchyard mirror sync --to {order.target}",
+        )
+        for one in findings
+        if not one.about.startswith("cluster ")
+    ]
+    return found, whole
+
+
+_KINDS: dict[str, DriftKind] = {
+    "partitions": "partitions",
+    "settings": "setting",
+    "rights": "right",
+    "offsets": "offsets",
+}
+"""Subject of a sync's finding → kind of drift."""
