@@ -104,6 +104,9 @@ def wide_users_page(widths: Collection[Width]) -> Page:
 
 
 def operations_page(operations: Sequence[Operation]) -> Page:
+    if not operations:
+        yield "No operation is in the history, or none matches."
+        return
     rows = []
     for operation in operations:
         about = (listed(operation.about), *(operation.route or ("", "")))
