@@ -113,6 +113,7 @@ class Rehearsal:
         if self.order.kind == "forced":
             _require_harmless(self.environment, self.order, proposal, self.canary)
         self._topics = frozenset(proposal.moves.topics)
+        self._store(topics=len(proposal.moves.topics), groups=len(proposal.moves.groups))
         return proposal
 
     def _in_the_target(self) -> tuple[str, str]:
