@@ -76,8 +76,8 @@ class _Creating:
             if topic.partitions != wanted[name].partitions:
                 raise StandsInTheWayError(
                     self.asking.cluster,
-                    f"partitions of topic {name}: {topic.partitions}, needed: {wanted[name].partitions}. Give it as "
-                    "many, or delete it if it is not needed.",
+                    f"topic {name} has the partition count {topic.partitions}, and {wanted[name].partitions} is "
+                    "needed. Give it as many, or delete it if it is not needed.",
                 )
         return [name for name, _ in found]
 

@@ -84,7 +84,7 @@ def test_creation_with_a_retriable_error_is_retried(first: int, then: int) -> No
 def test_topic_created_meanwhile_in_another_shape_is_a_mismatch() -> None:
     with (
         Controller(ErrorCode.TOPIC_ALREADY_EXISTS, partitions=3).cluster() as admin,
-        pytest.raises(StandsInTheWayError, match="t has 3 partitions, 2 are needed"),
+        pytest.raises(StandsInTheWayError, match="t has the partition count 3, and 2 is needed"),
     ):
         admin.create_topics([SPEC])
 

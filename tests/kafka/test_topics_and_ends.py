@@ -123,7 +123,7 @@ def test_creating_a_topic_twice_changes_nothing(either: Admin, fresh: Fresh) -> 
 def test_another_partition_count_is_refused_before_anything_is_created(either: Admin, fresh: Fresh) -> None:
     existing, other = fresh("narrow"), fresh("other")
     either.create_topics([TopicSpec(existing, 2, 1)])
-    with pytest.raises(StandsInTheWayError, match=f"{existing} has 2 partitions, 3 are needed"):
+    with pytest.raises(StandsInTheWayError, match=f"{existing} has the partition count 2, and 3 is needed"):
         either.create_topics([TopicSpec(other, 1, 1), TopicSpec(existing, 3, 1)])
     assert either.topics([other]) == {}
 

@@ -169,7 +169,7 @@ def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next
     assert [entry.detail["records"] for entry in done] == [RECORDS * PARTITIONS]
     ended = environment.operation(operation.id)
     assert ended is not None
-    assert f"{RECORDS * PARTITIONS} records of its copies were equal" in ended.result
+    assert f"compared with their sources before: {RECORDS * PARTITIONS} records, all equal" in ended.result
 
 
 def test_a_switch_needs_no_other_copier_and_finds_no_difference_in_a_copy_that_was_not_begun(
