@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from ha_core.model import LostTail, View
+from ha_core.model import LostTail, MoveRequest, View
 from ha_core.model.extent import Extents, identity
 from ha_core.model.mirror import begins_at, copied_between
 from ha_core.model.topic import client_end
@@ -98,11 +98,16 @@ def _unknown(case: PreflightCase, about: str, text: str, way: str, records: int 
     request = case.request
     records = None if records is None else max(records, bound.records)
     unit: Unit = "" if records is None else "records"
-    if request.refuse_lag_records is None and request.refuse_lag_ms is None:
+    if not _bounded(request):
         return warning("copy-unknown", about, text, way, number=records, unit=unit)
     start = "Start the mirror job" if UNREPORTED in bound.unknown.values() else "Resolve the given reason"
     way = f"{start}, or leave out --refuse-lag-records and --refuse-lag-ms."
     return error("copy-unknown", about, text, way, number=records, unit=unit)
+
+
+def _bounded(request: MoveRequest) -> bool:
+    """Whether the operator has set a bound above which a copy's lag refuses the switch."""
+    return request.refuse_lag_records is not None or request.refuse_lag_ms is not None
 
 
 def lagging(case: PreflightCase) -> Verdicts:
@@ -187,11 +192,12 @@ def not_begun(case: PreflightCase) -> Verdicts:
         else:
             text += f"skip {has} that {origin} has."
             way = f"--unread wait lets readers below the cut wait for {origin}."
-        bounded = request.refuse_lag_records is not None or request.refuse_lag_ms is not None
-        if bounded:
+        if _bounded(request):
             way = "Leave out --refuse-lag-records and --refuse-lag-ms."
         unit: Unit = "" if records is None else "records"
-        yield (error if bounded else warning)("copy-empty", f"topic {name}", text, way, number=records, unit=unit)
+        yield (error if _bounded(request) else warning)(
+            "copy-empty", f"topic {name}", text, way, number=records, unit=unit
+        )
 
 
 def wholly_unbegun(case: PreflightCase, name: str) -> bool:
