@@ -2,7 +2,6 @@
 
 import json
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +17,23 @@ from confluent_kafka.admin import (
 )
 
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.operations.access.onboarding import broker_access, clients_past, leaving
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.plan.access.onboarding import brought
-from ha_core.store.security import FILE_VARIABLE
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.sasl import SecurityProfile
-from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
 from tests.kafka.accounts import another
 from tests.kit.running import bind, create_topics, switchyard_command
+from tests.kit.secured import secured_stack, service_settings
 from tests.kit.stacks import operator
 
 pytestmark = [
     pytest.mark.stack,
     pytest.mark.long("ha_core/operations/access", "ha_core/plan/access", "ha_core/kafka", "ha_core/cli"),
 ]
-environment = operator()
+stack, environment = secured_stack(), operator()
 TOPIC, GROUP = "onboard-orders", "onboard-readers"
-
-
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    up = Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, security="sasl")
-    with up as running, pytest.MonkeyPatch.context() as environment:
-        environment.setenv(SECURITY_FILE_VARIABLE, running.document["security_file"])
-        if running.zookeeper_security_file is not None:
-            environment.setenv(FILE_VARIABLE, running.zookeeper_security_file)
-        yield running
-
-
-def settings(stack: Stack, cluster: str) -> dict[str, Any]:
-    assert stack.service is not None
-    profile = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    return {"bootstrap.servers": stack.clusters[cluster]["bootstrap"], **client_settings(profile)}
 
 
 @pytest.fixture(scope="module", params=["east", "west"])
@@ -62,7 +42,7 @@ def cluster(request: pytest.FixtureRequest, stack: Stack) -> str:
     name = str(request.param)
     create_topics(stack, name, TOPIC)
     another(stack, name, "ann")
-    admin = AdminClient(settings(stack, name))
+    admin = AdminClient(service_settings(stack, name))
     rule = AclBinding(
         ResourceType.TOPIC, TOPIC, ResourcePatternType.LITERAL, "User:ann", "*",
         AclOperation.READ, AclPermissionType.ALLOW,
@@ -121,10 +101,10 @@ def test_access_of_brokers_is_shown_first_and_brought_once_in_one_change(
 def test_a_client_that_writes_and_commits_past_the_gateways_is_seen(
     stack: Stack, environment: Environment, cluster: str
 ) -> None:
-    consumer = Consumer({**settings(stack, cluster), "group.id": GROUP, "enable.auto.commit": False})
+    consumer = Consumer({**service_settings(stack, cluster), "group.id": GROUP, "enable.auto.commit": False})
     consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
     consumer.close()
-    producer = Producer(settings(stack, cluster))
+    producer = Producer(service_settings(stack, cluster))
     pause = environment.sleep
 
     def write_meanwhile(seconds: float) -> None:

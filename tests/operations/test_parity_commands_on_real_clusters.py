@@ -1,7 +1,6 @@
 """The commands that a parity check prints: Kafka's own tools run them as they stand, and the drift is gone."""
 
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +16,11 @@ from confluent_kafka.admin import (
 )
 
 from ha_core.kafka.connection import BlockingConnection
-from ha_core.kafka.security import SECURITY_FILE_VARIABLE
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.parity.comparing import ParityOrder, compare
-from ha_core.store.security import FILE_VARIABLE
 from ha_core.wire.codes import ApiKey
-from ha_core.wire.sasl import SecurityProfile
-from stack.clients.confluent_settings import client_settings
 from stack.harness import Stack
+from tests.kit.secured import secured_stack, service_settings
 from tests.kit.stacks import operator
 from tests.kit.tools import ACLS, CONFIGS, TOPICS, tool
 
@@ -33,25 +29,13 @@ pytestmark = [
     pytest.mark.timeout(300),
     pytest.mark.long("ha_core/plan/parity", "ha_core/operations/parity"),
 ]
-environment = operator()
+stack, environment = secured_stack(), operator()
 TOPIC = "parity-bills"
 TOOLS = {"kafka-topics.sh": TOPICS, "kafka-configs.sh": CONFIGS, "kafka-acls.sh": ACLS}
 
 
-@pytest.fixture(scope="module")
-def stack() -> Iterator[Stack]:
-    up = Stack.up({"east": "3.9.2", "west": "4.3.1"}, gateways=1, security="sasl")
-    with up as running, pytest.MonkeyPatch.context() as variables:
-        variables.setenv(SECURITY_FILE_VARIABLE, running.document["security_file"])
-        if running.zookeeper_security_file is not None:
-            variables.setenv(FILE_VARIABLE, running.zookeeper_security_file)
-        yield running
-
-
 def admin(stack: Stack, cluster: str) -> AdminClient:
-    assert stack.service is not None
-    profile = SecurityProfile("PLAIN", stack.service["user"], stack.service["password"])
-    return AdminClient({"bootstrap.servers": stack.clusters[cluster]["bootstrap"], **client_settings(profile)})
+    return AdminClient(service_settings(stack, cluster))
 
 
 def create(stack: Stack, cluster: str, partitions: int, **config: str) -> None:

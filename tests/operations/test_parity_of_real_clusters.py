@@ -73,7 +73,7 @@ def test_a_scheduled_comparison_takes_the_ignored_settings_and_registries_of_the
     assert ("west", "east") in pairs_of(environment)
 
 
-def test_what_a_sync_leaves_to_an_operator_is_drift_and_what_it_could_not_ask_is_not_compared(
+def test_findings_left_to_an_operator_are_drift_and_a_cluster_that_was_away_is_not_compared(
     stack: Stack, environment: Environment
 ) -> None:
     assert stack

@@ -76,15 +76,15 @@ def test_the_user_who_triggered_a_run_cannot_approve_it_when_another_user_must(
 
 
 @pytest.mark.usefixtures("asked", "store")
-@pytest.mark.parametrize(("approval", "told"), [("somebody else", True), ("anybody", False)])
-def test_a_question_says_whose_approval_does_not_count(approval: str, told: bool) -> None:
+@pytest.mark.parametrize(("approval", "names_asker"), [("somebody else", True), ("anybody", False)])
+def test_a_question_says_whose_approval_does_not_count(approval: str, names_asker: bool) -> None:
     """Airflow shows the same page again after an approval that does not count, without a word about the answer."""
     asking = question(approval)
     asking.body = "topic orders moves"
 
     asking.execute(context(approval))
 
-    begins = "**alice asked for this run, so another user has to approve it.**\n\n" if told else ""
+    begins = "**alice asked for this run, so another user has to approve it.**\n\n" if names_asker else ""
     assert asking.body == f"{begins}topic orders moves"
 
 
