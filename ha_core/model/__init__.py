@@ -14,6 +14,7 @@ from ha_core.model.gateway import ExpectedGateway, ExpectedNumber, GatewayRecord
 from ha_core.model.group import Group, Member
 from ha_core.model.identity import ANONYMOUS, Identity, UserBindings, identify
 from ha_core.model.known import KnownGroup, KnownTopic
+from ha_core.model.lock import Lock
 from ha_core.model.mirror import LEAST_BYTES_S, LostTail, Mirror, Run, Tail
 from ha_core.model.mirror_job import (
     CopiedMirror,
@@ -29,13 +30,11 @@ from ha_core.model.mirror_job import (
     SyncFinding,
 )
 from ha_core.model.mirror_pattern import MirrorPattern, PatternLook, PatternTopic
+from ha_core.model.move_request import MoveRequest, MoveSet
 from ha_core.model.operation import (
     HistoryEntry,
-    Lock,
     MigrateOperation,
     MoveOperation,
-    MoveRequest,
-    MoveSet,
     Operation,
     SingleOperation,
     SwitchOperation,

@@ -14,7 +14,8 @@ from typer.testing import CliRunner
 from ha_core.cli import output
 from ha_core.cli.app import build
 from ha_core.model import Cluster, HistoryEntry, Operation, Scope
-from ha_core.model.operation import Cut, MoveEvidence, MoveRequest, MoveSet
+from ha_core.model.evidence import Cut, MoveEvidence
+from ha_core.model.move_request import MoveRequest, MoveSet
 from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.verdict import warning
 from stack.memory_store import MemoryStore

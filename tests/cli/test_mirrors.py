@@ -7,8 +7,8 @@ from typing import Any, Literal
 import pytest
 
 from ha_core.model import Cluster, Mirror, MirrorReport, MirrorSync, PartitionReport, SyncFinding, Topic
+from ha_core.model.evidence import MoveEvidence
 from ha_core.model.extent import identity
-from ha_core.model.operation import MoveEvidence
 from ha_core.operations.engine.environment import utc_now
 from ha_core.store.commits import StateChange
 from stack.memory_store import MemoryStore

@@ -6,7 +6,7 @@ from numpy import asarray
 
 from ha_core.cli.commands.plot import approaches_of, draw
 from ha_core.model import HistoryEntry
-from ha_core.model.operation import CrossingEvidence, Cut
+from ha_core.model.evidence import CrossingEvidence, Cut
 from tests.kit.operations import a_migration
 
 STARTED = "2026-01-01T00:00:00.000Z"

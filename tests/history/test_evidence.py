@@ -3,7 +3,8 @@
 from typing import Any
 
 from ha_core.model import HistoryEntry
-from ha_core.model.operation import CrossingEvidence, Cut, MigrateOperation
+from ha_core.model.evidence import CrossingEvidence, Cut
+from ha_core.model.operation import MigrateOperation
 from stack.history.evidence import cuts_ahead
 from tests.kit.operations import a_migration
 

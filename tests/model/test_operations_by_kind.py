@@ -6,16 +6,9 @@ from typing import Any, get_args
 import pytest
 
 from ha_core.model import MoveOperation, MoveSet, Operation, Scope, SingleOperation
+from ha_core.model.evidence import CrossingEvidence, MoveEvidence, SingleEvidence
 from ha_core.model.mirror import MirrorPolicy
-from ha_core.model.operation import (
-    AnyKind,
-    CrossingEvidence,
-    LinkOperation,
-    LinkRequest,
-    MoveEvidence,
-    OperationState,
-    SingleEvidence,
-)
+from ha_core.model.operation import AnyKind, LinkOperation, LinkRequest, OperationState
 from tests.kit.operations import a_migration, a_switch
 
 COMMON: dict[str, Any] = {"by": "test", "reason": "a test", "started": "2026-11-21T10:00:00Z"}

@@ -7,7 +7,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from ha_core.model import GatewayRecord, MoveOperation, Operation, Topic
-from ha_core.model.operation import DependentGroups
+from ha_core.model.evidence import DependentGroups
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.running import engine
 from stack.harness import Stack

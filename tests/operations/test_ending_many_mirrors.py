@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from ha_core.model import Document, Mirror
-from ha_core.model.operation import SingleEvidence
+from ha_core.model.evidence import SingleEvidence
 from ha_core.model.portions import portions
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError

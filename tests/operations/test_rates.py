@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import pytest
 
 from ha_core.model import Crossing, MoveRequest, Scope, Topic
+from ha_core.model.evidence import CrossingEvidence
 from ha_core.model.extent import append, identity
-from ha_core.model.operation import CrossingEvidence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError
 from ha_core.operations.migration import planning

@@ -3,8 +3,8 @@
 import pytest
 
 from ha_core.model import GatewayRecord, MoveSet, Provenance
+from ha_core.model.evidence import ComparedCopies, MoveEvidence
 from ha_core.model.gateway import FenceCost
-from ha_core.model.operation import ComparedCopies, MoveEvidence
 from ha_core.operations.audit.answers import answers
 from ha_core.operations.engine.creating import create_operation
 from ha_core.operations.engine.environment import Environment

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from ha_core.model import HistoryEntry, MoveRequest, Scope
-from ha_core.model.operation import ComparedCopies, MoveEvidence, MoveSet
+from ha_core.model.evidence import ComparedCopies, MoveEvidence
+from ha_core.model.move_request import MoveSet
 from ha_core.operations.move.outcome import CUT_OVER, of_copies
 from ha_core.operations.move.switch_mirrors import compared_words
 from ha_core.operations.proposal.proposal import Proposal

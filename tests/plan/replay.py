@@ -28,8 +28,8 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.evidence import AdoptedGroup
 from ha_core.model.extent import Location, check, identity, locate, open_extent
-from ha_core.model.operation import AdoptedGroup
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import CopyFacts, Partition, PartitionEnds
 from ha_core.plan.mirror.held_copies import also_mirrored, hold_change, to_hold

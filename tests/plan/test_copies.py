@@ -19,8 +19,9 @@ from ha_core.model import (
     Topic,
     View,
 )
+from ha_core.model.evidence import Cut
 from ha_core.model.extent import Extents, Hole, Location, identity, locate, open_extent
-from ha_core.model.operation import Cut, UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.operations.copies.reversal import reversed_mirror
 from ha_core.operations.move.outcome import ended_too, gone, left_behind, over_holes, repointed, stayed

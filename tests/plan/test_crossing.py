@@ -14,8 +14,9 @@ from ha_core.model import (
     Topic,
     View,
 )
+from ha_core.model.evidence import CrossingEvidence, Cut
 from ha_core.model.extent import append, identity
-from ha_core.model.operation import CrossingEvidence, Cut, OperationState
+from ha_core.model.operation import OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.absence.crossing_without_origin import crossed_with, end_change
 from ha_core.plan.absence.returned import look_at, unconfirmed

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 
 from ha_core.model import Fence, MoveRequest, MoveSet, Scope, SwitchOperation, Topic, View
+from ha_core.model.evidence import MoveEvidence
 from ha_core.model.extent import append, identity
-from ha_core.model.operation import MoveEvidence, OperationState
+from ha_core.model.operation import OperationState
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds
 from ha_core.plan.migration.crossing import propose_change

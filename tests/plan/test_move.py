@@ -20,8 +20,9 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.evidence import AdoptedGroup, Cut
 from ha_core.model.extent import identity, open_extent
-from ha_core.model.operation import AdoptedGroup, Cut, OperationState
+from ha_core.model.operation import OperationState
 from ha_core.model.producer import FIRST_CLIENT_ID, upstream_id
 from ha_core.plan.engine.revision import Documents, MoveDamagedError
 from ha_core.plan.facts.clusters import PartitionEnds, ProducerFacts

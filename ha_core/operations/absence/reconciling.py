@@ -17,7 +17,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View
-from ha_core.model.operation import Verify
+from ha_core.model.move_request import Verify
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Reconciled, summary_of
 from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage

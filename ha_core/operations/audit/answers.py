@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from pydantic import ValidationError
 
 from ha_core.model import HistoryEntry, MoveOperation, Operation
+from ha_core.model.evidence import ComparedCopies
 from ha_core.model.judgement import Judgement
-from ha_core.model.operation import ComparedCopies
 from ha_core.model.provenance import Provenance
 from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.engine.report import PartitionCut, StepTime, partition_cuts, step_times

@@ -19,7 +19,7 @@ from ha_core.kafka.verifying import Coverage, PartitionRanges, compare, plan_all
 from ha_core.mirror.partition_diff import Compared, Range
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Mirror
-from ha_core.model.operation import Verify
+from ha_core.model.move_request import Verify
 from ha_core.operations.engine.cluster_admins import mirrors_by_route
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged

@@ -8,7 +8,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.facts import Adopted
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import Cluster, Mirror, MoveRequest, View
-from ha_core.model.operation import AdoptedGroup
+from ha_core.model.evidence import AdoptedGroup
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError
 from ha_core.plan.absence.decision import Log, LogHeld, Presence, Unsettled, out_of_service

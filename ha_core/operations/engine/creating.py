@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, MoveOperation, MoveRequest, MoveSet, Operation, UnreadableDocumentError
+from ha_core.model.evidence import MoveEvidence
 from ha_core.model.judgement import Judgement
-from ha_core.model.operation import MoveEvidence, UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import new_operation_id

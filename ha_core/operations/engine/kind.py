@@ -9,7 +9,7 @@ from functools import partial
 from typing import Any, ClassVar, NamedTuple, Protocol, TypeVar
 
 from ha_core.model import MoveRequest
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
 from ha_core.operations.engine.journal import ASKED_FOR, Journal

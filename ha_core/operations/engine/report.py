@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from ha_core.model import HistoryEntry, Operation, Topic
-from ha_core.model.operation import ComparedCopies
+from ha_core.model.evidence import ComparedCopies
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
 from ha_core.operations.engine.journal import ASKED_FOR

@@ -22,7 +22,8 @@ from ha_core.model import (
     Topic,
     UserBindings,
 )
-from ha_core.model.operation import SingleEvidence, SingleKind
+from ha_core.model.evidence import SingleEvidence
+from ha_core.model.operation import SingleKind
 from ha_core.operations.engine.await_gateways import SERVED_S, name_them, serves, wait_for_all
 from ha_core.operations.engine.creating import require_sealable
 from ha_core.operations.engine.environment import Environment

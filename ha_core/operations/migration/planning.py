@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from ha_core.model import MigrateOperation, MoveOperation, MoveRequest, MoveSet, SwitchOperation, Topic, View
-from ha_core.model.operation import CrossingEvidence, CutMode, GroupsChoice, MoveEvidence, PlannedCuts
+from ha_core.model.evidence import CrossingEvidence, MoveEvidence, PlannedCuts
+from ha_core.model.move_request import CutMode, GroupsChoice
 from ha_core.model.portions import portions
 from ha_core.operations.clusters.collect_facts import PATIENCE_S, gather
 from ha_core.operations.engine.creating import Startable

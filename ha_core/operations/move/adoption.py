@@ -6,7 +6,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.adoption import adopt_group, keep_members_alive, remove_members
 from ha_core.kafka.errors import GroupNotStableError, KafkaAdminError
 from ha_core.model import MoveOperation
-from ha_core.model.operation import AdoptedGroup
+from ha_core.model.evidence import AdoptedGroup
 from ha_core.operations.engine.cluster_admins import in_origin, in_target
 from ha_core.operations.engine.journal import Journal
 

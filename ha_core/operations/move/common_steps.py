@@ -15,7 +15,7 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError, NotRe
 from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.topics import TopicDescription
 from ha_core.model import KnownTopic, Mirror, MoveOperation, MoveRequest, Scope, Topic
-from ha_core.model.operation import Verify
+from ha_core.model.move_request import Verify
 from ha_core.operations.copies.reversal import require_none_open
 from ha_core.operations.copies.writers import open_to_writers
 from ha_core.operations.engine.await_gateways import require_served, serves

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Identity, MoveOperation, MoveRequest, MoveSet, Scope, View
-from ha_core.model.operation import DependentGroups
+from ha_core.model.evidence import DependentGroups
 from ha_core.operations.clusters.collect_facts import gather_all
 from ha_core.operations.engine.creating import await_free, create_operation
 from ha_core.operations.engine.environment import Environment

@@ -15,7 +15,7 @@ from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.facts import LogEnds
 from ha_core.kafka.groups import Committed
 from ha_core.model import Member
-from ha_core.model.operation import AdoptedGroup
+from ha_core.model.evidence import AdoptedGroup
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.engine.cluster_admins import DYING_S, ask_dying
 from ha_core.operations.engine.environment import Environment

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import LostTail, Mirror, MoveOperation, SwitchOperation, Tail
-from ha_core.model.operation import ComparedCopies
+from ha_core.model.evidence import ComparedCopies
 from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, compare_all, coverage, plan_mirrors
 from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.errors import StepFailedError

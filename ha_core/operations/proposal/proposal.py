@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import TopicSpec
 from ha_core.model import KnownTopic, MoveOperation, MoveRequest, MoveSet, SwitchOperation, View
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.model.topic import client_end
 from ha_core.operations.clusters.collect_facts import FORCED_S, PATIENCE_S, gather_all
 from ha_core.operations.clusters.mirrors import findings, reported_lags

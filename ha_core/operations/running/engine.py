@@ -14,7 +14,7 @@ from typing import Any
 
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import MoveRequest, Operation
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import Startable, await_free, create_operation, interrupted
 from ha_core.operations.engine.environment import Environment

@@ -16,7 +16,7 @@ from collections.abc import Collection
 
 from ha_core.model import Extent, MigrateOperation, MoveRequest, Topic, View
 from ha_core.model.extent import open_extent, skipping
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.model.producer import own_id, upstream_id
 from ha_core.plan.engine.revision import (
     Documents,

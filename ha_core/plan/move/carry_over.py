@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import islice
 
 from ha_core.model import Group, LastSequences, Member
-from ha_core.model.operation import AdoptedGroup, Cut
+from ha_core.model.evidence import AdoptedGroup, Cut
 from ha_core.model.producer import FIRST_CLIENT_ID, own_id
 from ha_core.plan.facts.clusters import ProducerFacts, Producers, Surplus
 

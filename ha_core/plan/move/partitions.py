@@ -3,8 +3,8 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from ha_core.model import Extent, LostTail, MoveRequest, Topic
+from ha_core.model.evidence import Cut
 from ha_core.model.extent import Extents, identity, open_extent
-from ha_core.model.operation import Cut
 from ha_core.plan.facts.clusters import Partition
 
 

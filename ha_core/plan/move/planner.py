@@ -37,8 +37,8 @@ from ha_core.model import (
     UserBindings,
     View,
 )
+from ha_core.model.evidence import AdoptedGroup, Cut
 from ha_core.model.extent import Extents, log_start, open_extent, skipping
-from ha_core.model.operation import AdoptedGroup, Cut
 from ha_core.plan.engine.revision import (
     FINAL,
     Documents,

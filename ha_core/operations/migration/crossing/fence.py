@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 from ha_core.kafka.errors import KafkaAdminError
 from ha_core.kafka.facts import LogEnds
 from ha_core.model import MigrateOperation, MoveSet
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.clusters.last_seen import LastKnown
 from ha_core.operations.engine.await_gateways import require_drained
 from ha_core.operations.engine.cluster_admins import DYING_S

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from ha_core.kafka.errors import ClusterUnreachableError
 from ha_core.model import MigrateOperation, Topic
-from ha_core.model.operation import UnreadPolicy
+from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
