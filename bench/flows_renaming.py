@@ -4,6 +4,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient
+
 from bench.copiers import COPY_LOG, CopyTask, copy_loop
 from bench.copying_speed import BenchCopy, Bounds, watch
 from bench.figures import BenchOutcome, FigureTable, number, paired_ratio, turns
@@ -49,8 +51,6 @@ def _measured(scale: Scale, source: str, target: str, folder: Path, say: Say) ->
 
 
 def _round(copy: str, count: int, source: str, target: str, records: int, admin: Admin, folder: Path) -> float:
-    from confluent_kafka.admin import AdminClient
-
     create_topic(target, copy, PARTITIONS)
     remote = "" if copy == TOPIC else copy
     task = CopyTask(source, target, TOPIC, PARTITIONS, f"round-{count}-{copy}", remote=remote)
@@ -58,7 +58,8 @@ def _round(copy: str, count: int, source: str, target: str, records: int, admin:
         with copy_loop(task, folder) as copier:
             speed = watch(copier, BenchCopy(admin, copy, PARTITIONS), records, Bounds(warm_cpu_s=1.0), _LIMIT_S)
     finally:
-        AdminClient({"bootstrap.servers": target, "log_level": 3}).delete_topics([copy])[copy].result(60)
+        client = AdminClient({"bootstrap.servers": target, "log_level": 3})  # kept: its end would cancel the deletion
+        client.delete_topics([copy])[copy].result(60)
     if not speed.cpu_s:
         raise BenchError(f"no CPU time was measured for {copy}")
     return speed.records * _RECORD_BYTES / 1e6 / speed.cpu_s
