@@ -235,12 +235,17 @@ def apart(
 
 
 def fetched_several(
-    asking: Asking, node: int, places: Mapping[Partition, tuple[int, int]], max_bytes: int
+    asking: Asking,
+    node: int,
+    places: Mapping[Partition, tuple[int, int]],
+    max_bytes: int,
+    partition_bytes: int | None = None,
 ) -> Iterator[tuple[Partition, int, bytes]]:
     """Partition, error code and records of each; waits a moment for the first record of any of them.
 
     :param places: partition → offset, and epoch of `node` as the leader.
     :param max_bytes: of the answer.
+    :param partition_bytes: of each partition; None: `max_bytes`.
     """
     entries = [
         (
@@ -249,7 +254,7 @@ def fetched_several(
                 "partition": partition,
                 "current_leader_epoch": epoch,
                 "fetch_offset": at,
-                "partition_max_bytes": max_bytes,
+                "partition_max_bytes": partition_bytes or max_bytes,
             },
         )
         for (topic, partition), (at, epoch) in places.items()

@@ -132,6 +132,11 @@ class PartitionCopy:
         return self._account.newest_runs(count)
 
     @property
+    def last_run(self) -> Run | None:
+        """See `ProgressBuilder`."""
+        return self._account.last_run
+
+    @property
     def source_base(self) -> int:
         """See `Progress`."""
         return self._account.source_base

@@ -257,6 +257,12 @@ class ProgressBuilder:
             self.add(copied)
         self.source, self.overtaken, self._leader_epoch = start, self.overtaken + start - at, -1
 
+    @property
+    def last_run(self) -> Run | None:
+        """The newest run; None: no copier of this mirror has written a record, see `Progress.last_record`."""
+        last = self._runs[-1] if self._runs else None
+        return None if last is None or last.target < self._before.base else last
+
     def newest_runs(self, count: int) -> tuple[Run, ...]:
         """At most `count` runs, oldest first."""
         return tuple(self._runs[-count:])

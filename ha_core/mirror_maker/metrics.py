@@ -175,7 +175,7 @@ def _own(states: Iterable[FlowState], flows: Iterable[RunningFlow]) -> Iterator[
         (flow.flow.name, "->".join(path)): age_ms / 1000
         for flow in flows
         if flow.parts is not None
-        for path, age_ms in flow.parts.end_to_end.age_ms.items()
+        for path, age_ms in flow.parts.end_to_end.age_ms().items()
     }
     text = "Age of the newest heartbeat that came to the target over these hops."
     yield _families.gauge("heartbeat_age_seconds", text, hops, *_FLOW, "path")

@@ -7,7 +7,7 @@ from contextlib import contextmanager, suppress
 
 import pytest
 from confluent_kafka import KafkaException, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 from confluent_kafka.cimpl import NewPartitions
 
 from stack.harness import Stack
@@ -181,6 +181,32 @@ def test_records_ahead_of_the_targets_clock_are_copied(worker: KeptWorker, east:
     assert producer.flush(30) == 0
     until(lambda: count(west, "east.ahead") > 4, 60, worker.text)
     assert records(west, "east.ahead") == records(east, "ahead")
+
+
+def test_a_record_that_the_target_refuses_is_named_by_its_offset_and_copied_once_it_may_be(
+    stack: Stack, worker: KeptWorker, east: str, west: str
+) -> None:
+    create_topic(east, "refused", 1)
+    produce(east, "refused", [b"0", b"1"])
+    until(lambda: len(records(west, "east.refused")) == 2, 60, worker.text)
+    set_largest(west, "east.refused", 2_000)
+    produce(east, "refused", [b"2" * 5_000])
+    produce(east, "refused", [b"3"])
+
+    def reasons() -> str:
+        return str([flow["worst"] for flow in shown(stack.zookeeper)])
+
+    until(lambda: "MESSAGE_TOO_LARGE (10) at offset 2 of the source" in reasons(), 60, reasons)
+    assert "raise max.message.bytes of the topic in the target" in reasons()
+    set_largest(west, "east.refused", 1_000_000)
+    until(lambda: len(records(west, "east.refused")) == 4, 90, worker.text)
+    assert records(west, "east.refused") == records(east, "refused")
+
+
+def set_largest(bootstrap: str, topic: str, size: int) -> None:
+    entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
+    resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+    AdminClient({"bootstrap.servers": bootstrap}).incremental_alter_configs([resource])[resource].result(30)
 
 
 def test_a_topic_that_is_created_again_under_load_is_copied_completely(

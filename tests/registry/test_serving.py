@@ -142,7 +142,8 @@ def test_a_cross_site_request_changes_nothing(operator: TestClient, kind: str) -
     # In Airflow a user's browser sends its session cookie along with requests from foreign pages.
     headers = {"Content-Type": kind} if kind else {}
     answer = operator.post("/v1/users", content=json.dumps(user("mallory", super_user=True)), headers=headers)
-    assert failed(answer) == (422, "invalid")
+    # Without a type ours is the refusal: FastAPI before 0.132, as with Airflow 3.1, reads such a body as JSON.
+    assert failed(answer) == ((422, "invalid") if kind else (415, "media_type"))
     assert operator.get("/v1/users").json()["items"] == []
 
 

@@ -239,7 +239,9 @@ class Appending:
             self._stop(lane, TAKEN_OVER)
         elif code in _REFUSALS:
             fixes = _REFUSALS_OF_FLOWS if lane.copy.source_topic else _REFUSALS
-            self._refuse(lane, f"topic {topic} of the target: {name_of(code)}; {fixes[ErrorCode(code)]}")
+            # Of a request's records any may be the refused one; all before this offset are in the copy.
+            where = f" at offset {lane.partition.source} of the source or soon after" if topic == lane.key[0] else ""
+            self._refuse(lane, f"topic {topic} of the target: {name_of(code)}{where}; {fixes[ErrorCode(code)]}")
         else:
             self._leave(lane, f"topic {topic} of the target answers {name_of(code)}{_WHY.get(code, '')}")
 

@@ -75,6 +75,7 @@ class Fetching:
     :param isolation: the records to copy.
     :param passes_overtaken: whether a partition goes on, and counts, where retention has deleted records before they
         were copied; otherwise it stops.
+    :param target: where the last copied records are; None: they are not compared.
     """
 
     def __init__(
@@ -91,6 +92,7 @@ class Fetching:
         buffer_bytes: int,
         isolation: Isolation = Isolation.COMMITTED,
         passes_overtaken: bool = False,
+        target: Admin | None = None,
     ) -> None:
         self._buffer_bytes = max(buffer_bytes, 2 * _PARTITION_BYTES)
         self._source, self._connections, self._beside = source, connections, beside
@@ -102,7 +104,7 @@ class Fetching:
         """Maximum bytes of each outstanding answer: its buffer."""
         self._places = Places()
         self._watch = SourceWatch(source, beside, self._lanes, isolation)
-        self._leaders = SourceLeaders(source, beside, self._lanes, stop, clock, self._look_again)
+        self._leaders = SourceLeaders(source, target, beside, self._lanes, stop, clock, self._look_again)
         self._times_at = self._look_again_at = 0.0
 
     def __contains__(self, lane: CopyLane) -> bool:

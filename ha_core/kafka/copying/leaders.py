@@ -1,12 +1,15 @@
-"""Finds the leaders of partitions in the source."""
+"""Finds the leaders of partitions in the source, and compares the last copied record before it goes on there: a source
+that was away may come back with another log (`last_records`)."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import NamedTuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.states import CopyLane, pause_s
+from ha_core.kafka.last_records import rewritten
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.progress import CopyDamagedError
@@ -18,8 +21,14 @@ _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
 
 
+class Led(NamedTuple):
+    lane: CopyLane
+    leader: Leadership
+
+
 class SourceLeaders:
     """
+    :param target: None: no record is compared.
     :param stop: stops a partition for good, for a reason.
     :param answered: called after each answer.
     """
@@ -27,19 +36,21 @@ class SourceLeaders:
     def __init__(
         self,
         source: Admin,
+        target: Admin | None,
         beside: BackgroundWork,
         lanes: SourceLanes,
         stop: Callable[[CopyLane, str], None],
         clock: Callable[[], float],
         answered: Callable[[], None],
     ) -> None:
-        self._source, self._beside, self._lanes = source, beside, lanes
+        self._source, self._target, self._beside, self._lanes = source, target, beside, lanes
         self._stop, self._clock, self._answered = stop, clock, answered
         self._locating = False
+        self._proving = set[CopyLane]()
 
     def lost(self, lane: CopyLane, why: str) -> None:
         """The partition is led by another broker now, or by none: search its leader, later with each failure."""
-        lane.leader = None
+        lane.leader, lane.proven = None, False
         lane.look_at = self._clock() + pause_s(lane.missed)
         lane.missed += 1
         if lane.missed > 1:
@@ -51,7 +62,7 @@ class SourceLeaders:
         """Ask for the leaders of all partitions whose search is due, by one request at a time."""
         if self._locating or not self._lanes.seeking:
             return
-        lanes = {lane.source_key: lane for lane in self._lanes.seeking if lane.look_at <= now}
+        lanes = {lane.source_key: lane for lane in self._lanes.seeking if lane.look_at <= now and self._is_ready(lane)}
         if not lanes:
             return
         self._locating = True
@@ -60,29 +71,66 @@ class SourceLeaders:
     def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
         self._locating = False
         self._answered()
+        unproven: dict[tuple[int, int], list[Led]] = {}
         for key, lane in lanes.items():
             if lane not in self._lanes or lane.leader is not None:
                 continue
             if not isinstance(found, dict):
                 self.lost(lane, str(found))
-            elif key in found:
-                self._led(lane, found[key])
-            else:
+            elif key not in found:
                 self._missing(lane)
+            elif self._led(lane, found[key]):
+                unproven.setdefault((found[key].node, lane.target_node), []).append(Led(lane, found[key]))
+        for group in unproven.values():  # a broker that hangs delays its own partitions only
+            self._prove(group)
 
-    def _led(self, lane: CopyLane, leader: Leadership) -> None:
+    def _is_ready(self, lane: CopyLane) -> bool:
+        """What was read before the leader was lost is appended first, and belongs to what is compared."""
+        return lane not in self._proving and (lane.proven or lane.partition.idle)
+
+    def _led(self, lane: CopyLane, leader: Leadership) -> bool:
+        """True if its last copied record has to be compared first."""
         lane.missing_since = None
         try:
             check_id(lane.source_id, leader.topic_id, lane.copy, lane.source_key, self._source.cluster.name)
         except CopyDamagedError as error:
             self._stop(lane, str(error))
-            return
+            return False
         if leader.node < 0:
             topic, partition = lane.source_key
             self.lost(lane, f"{topic}-{partition} of {self._source.cluster.name}: {leader.trouble}")
+        elif self._target is not None and not lane.proven and lane.last_copied is not None:
+            return True
         else:
-            lane.leader = leader
-            self._lanes.file(lane)
+            self._goes_on(lane, leader)
+        return False
+
+    def _goes_on(self, lane: CopyLane, leader: Leadership) -> None:
+        lane.proven, lane.leader = True, leader
+        self._lanes.file(lane)
+
+    def _prove(self, group: Sequence[Led]) -> None:
+        assert self._target is not None
+        wanted = [last for lane, _ in group if (last := lane.last_copied) is not None]
+        self._proving.update(lane for lane, _ in group)
+        self._beside.start(partial(rewritten, self._source, self._target, wanted), partial(self._proven, group))
+
+    def _proven(self, group: Sequence[Led], found: Outcome[frozenset[Partition]]) -> None:
+        self._proving.difference_update(lane for lane, _ in group)
+        self._answered()
+        if not isinstance(found, frozenset) and len(group) > 1:
+            for half in (group[: len(group) // 2], group[len(group) // 2 :]):
+                self._prove(half)
+            return
+        for lane, leader in group:
+            if lane not in self._lanes or lane.leader is not None:
+                continue
+            if not isinstance(found, frozenset):
+                self.lost(lane, str(found))
+            elif lane.source_key in found:
+                self._stop(lane, _other_log(lane, self._source.cluster.name))
+            else:
+                self._goes_on(lane, leader)
 
     def _missing(self, lane: CopyLane) -> None:
         now = self._clock()
@@ -94,3 +142,14 @@ class SourceLeaders:
             self.lost(lane, gone)
         else:
             self._stop(lane, f"{gone}: {lane.copy.without_topic}")
+
+
+def _other_log(lane: CopyLane, cluster: str) -> str:
+    topic, partition = lane.source_key
+    last = lane.last_copied
+    assert last is not None
+    return (
+        f"the source was truncated, and written to since: {topic}-{partition} of {cluster} has another record at "
+        f"offset {last.source} than the copy, as where a broker lost its last records or its disk was restored. The "
+        f"copy holds records that the source has lost: keep them by moving the clients to the copy, or {lane.copy.anew}"
+    )

@@ -131,6 +131,7 @@ class Copying:
             buffer_bytes,
             isolation,
             passes_overtaken,
+            target,
         )
         self._renew_at = now
         self._known_at = now

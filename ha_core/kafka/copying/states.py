@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ha_core.kafka.copying.statuses import CopyCoverage, CopyState, CopyStatus, SourceEnds
+from ha_core.kafka.last_records import LastCopied
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import CopyPartition
 from ha_core.mirror.lag import LagTracker
@@ -113,6 +114,7 @@ class CopyLane:
     :ivar look_at: earliest time of the next search for the leader.
     :ivar missed: consecutive attempts that did not find the leader.
     :ivar trouble: reason why nothing comes from the source.
+    :ivar proven: whether the source's leader has the last copied record, so that copying may go on.
     :ivar source_id: topic id in the source; "": the brokers have none.
     :ivar lags: True if the source has more.
     :ivar log_sequence: sequence of the writer's next note.
@@ -135,6 +137,7 @@ class CopyLane:
     missed: int = 0
     missing_since: float | None = None
     trouble: str = ""
+    proven: bool = False
     lags: bool = True
     ends: SourceEnds | None = None
     source_start: int | None = None
@@ -173,6 +176,14 @@ class CopyLane:
     def source_key(self) -> Partition:
         """In the source."""
         return self.copy.source_key
+
+    @property
+    def last_copied(self) -> LastCopied | None:
+        """None: nothing was copied yet."""
+        last = self.partition.last_run
+        if last is None:
+            return None
+        return LastCopied(self.source_key, last.after - 1, self.key, last.target + last.records - 1)
 
     def may_append(self, now_ms: int) -> bool:
         """True if the next batch may be sent before the last one is acknowledged.

@@ -121,6 +121,26 @@ class BodyLimit:
         await self._app(scope, given_once, send)
 
 
+class TypedBody:
+    """Refuses a body that does not say what it is.
+
+    A browser sends such a body for any page of another site, with the cookie by which Airflow knows the user, and
+    FastAPI before 0.132, as with Airflow 3.1, reads it as JSON. It asks the server first before it sends one that is
+    called JSON, and a form's type is no JSON to FastAPI.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"]) if scope["type"] == "http" else {}
+        has_body = headers.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in headers
+        if has_body and not headers.get(b"content-type", b"").strip():
+            await _refuse(send, 415, "media_type", "send Content-Type: application/json")
+            return
+        await self._app(scope, receive, send)
+
+
 class TokenFirst:
     """Checks the token before the body is read: otherwise any caller could have a megabyte parsed."""
 

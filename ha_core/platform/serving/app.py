@@ -22,7 +22,7 @@ from ha_core.platform.kinds.settings import TYPES
 from ha_core.platform.platform import Platform
 from ha_core.platform.reading import MAX_PAGE
 from ha_core.platform.scram import ITERATIONS
-from ha_core.platform.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, shape_errors
+from ha_core.platform.serving.answers import NO_TOKEN, BodyLimit, TokenFirst, TypedBody, shape_errors
 from ha_core.platform.serving.client_changes import add_client_changes
 from ha_core.platform.serving.discovery import DiscoveryFeed, add_discovery
 from ha_core.platform.serving.tokens import Caller, CallerTokens, Role
@@ -134,6 +134,7 @@ def make_operators_app(registry: Platform, caller_of: CallerOf, enforcement: Enf
 
 def _app(openapi_url: str | None) -> FastAPI:
     app = FastAPI(title="Switchyard platform", version="1", docs_url=None, redoc_url=None, openapi_url=openapi_url)
+    app.add_middleware(TypedBody)
     app.add_middleware(BodyLimit)
     shape_errors(app)
     return app
