@@ -34,7 +34,7 @@ def sides(source: str, target: str, topics: str) -> tuple[Side, ...]:
     def peer(folder: Path) -> AbstractContextManager[Program]:
         return mirror_maker(MirrorMakerSettings(PEER, COMMON), "peer", source, target, topics, folder)
 
-    return Side(PEER, "peer", peer), Side(OURS, "ours", ours)
+    return Side(OURS, "ours", ours), Side(PEER, "peer", peer)
 
 
 def _worker(alias: str, topics: str, source: str, target: str, folder: Path) -> AbstractContextManager[Program]:

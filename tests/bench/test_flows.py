@@ -67,15 +67,19 @@ def test_inexact_offsets_of_ours_are_named(ours: Offsets, said: str) -> None:
     [
         ({}, {}, [], []),
         ({"new_topic_s": None}, {}, ["the new topic was not copied in time"], []),
+        ({}, {"all_topics_s": None}, ["not all topics were copied"], []),
         ({}, {"rebalances": 0}, ["its log has no rebalance"], []),
         ({"rebalances": 4}, {}, [], ["4 partitions were taken over again"]),
         ({"new_topic_s": 5.5}, {}, [], ["a new topic takes 5.5 s"]),
     ],
 )
-def test_topics_that_nobody_saw_and_rebalances_are_named(
+def test_topics_that_were_not_copied_and_rebalances_are_named(
     ours: dict[str, Any], peer: dict[str, Any], unmeasured: list[str], missed: list[str]
 ) -> None:
-    found = {PEER: {"new_topic_s": 500.0, "rebalances": 3, **peer}, OURS: {"new_topic_s": 2.0, "rebalances": 0, **ours}}
+    found = {
+        PEER: {"all_topics_s": 90.0, "new_topic_s": 500.0, "rebalances": 3, **peer},
+        OURS: {"all_topics_s": 9.0, "new_topic_s": 2.0, "rebalances": 0, **ours},
+    }
     for wanted, texts in ((unmeasured, flows.unmeasured(found)), (missed, flows.missed(found))):
         said = list(texts)
         assert len(said) == len(wanted)
