@@ -7,21 +7,25 @@ restored disk has the epochs of its backup.
 """
 
 from collections.abc import Collection, Mapping
-from typing import NamedTuple
+from hashlib import blake2b
+from typing import Literal, NamedTuple
 
 from ha_core.kafka.admin import Admin
 from ha_core.kafka.brokers import Again, Answers, Asking, pages
 from ha_core.kafka.offsets import Leaders, fetched_several
-from ha_core.mirror.split import Record, read_records
+from ha_core.mirror.split import read_records
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import RETRIABLE, name_of
 from ha_core.wire.copied_batch import LOG_APPEND_TIME
+from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import batches
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 5.0
 _AT_ONCE = 200
-_SMALL_BYTES, _BYTES = 16 << 10, 4 << 20
-"""Per partition, in a request for many, and alone: a broker sends one batch of any size, if nothing else."""
+_BYTES = 4 << 20
+_EACH_BYTES = 16 << 10, 128 << 10
+"""Per partition, in requests for many. A batch that is larger is asked for alone: then a broker sends one of any
+size."""
 
 
 class LastCopied(NamedTuple):
@@ -38,60 +42,100 @@ class LastCopied(NamedTuple):
 
 
 class _Found(NamedTuple):
-    record: Record
+    """A record without its content, which may be large.
+
+    :ivar stamped: whether brokers have set its time, and not its producer.
+    """
+
+    time_ms: int
+    digest: bytes
     stamped: bool
-    """Whether brokers have stamped it, and not its producer."""
 
 
-def rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> frozenset[Partition]:
-    """Partitions of the source that have another record at the offset of the last copied one. Where one of the two
-    records is gone, by retention or compaction, or may not be read, nothing can be said.
+_Nothing = Literal["nothing"]
+_NOTHING: _Nothing = "nothing"
+"""The answer had no whole batch of the partition."""
 
+
+def rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> dict[Partition, bool]:
+    """Partition of the source → whether it has another record at the offset of the last copied one. Where one of the
+    two records is gone, by retention or compaction, or may not be read, that cannot be told, and does not count.
+    Partitions whose leaders do not answer are missing.
+
+    :raises TopicMissingError: a topic does not exist.
     :raises KafkaAdminError: a cluster does not answer.
     """
-    there = _records(target.asking(_TIMEOUT_S), {one.key: one.target for one in wanted})
-    here = _records(
-        source.asking(_TIMEOUT_S), {one.source_key: one.source for one in wanted if there[one.key] is not None}
-    )
-    return frozenset(
-        one.source_key
+    there = _records(target, {one.key: one.target for one in wanted})
+    here = _records(source, {one.source_key: one.source for one in wanted if one.key in there})
+    return {
+        one.source_key: _differ(here[one.source_key], there[one.key])
         for one in wanted
-        if (mine := there[one.key]) is not None
-        and (its := here[one.source_key]) is not None
-        and _content(its, mine) != _content(mine, its)
-    )
+        if one.key in there and one.source_key in here
+    }
 
 
-def _content(found: _Found, other: _Found) -> tuple[int, bytes]:
-    stamped = found.stamped or other.stamped
-    return 0 if stamped else found.record.time_ms, found.record.rest
+def _differ(here: _Found | None, there: _Found | None) -> bool:
+    if here is None or there is None:
+        return False
+    timed = not (here.stamped or there.stamped)
+    return here.digest != there.digest or (timed and here.time_ms != there.time_ms)
 
 
-def _records(asking: Asking, places: Mapping[Partition, int]) -> dict[Partition, _Found | None]:
-    many = _fetched(asking, places, _SMALL_BYTES)
-    # A batch that was too large beside others comes alone.
-    alone = {key: places[key] for key, data in many.items() if data == b""}
-    for key, at in alone.items():
-        many |= _fetched(asking, {key: at}, _BYTES)
-    return {key: None if data is None else _at(data, places[key]) for key, data in many.items()}
+def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _Found | None]:
+    found: dict[Partition, _Found | None] = {}
+    left = dict(places)
+
+    def ask(some: Mapping[Partition, int], each_bytes: int) -> None:
+        answers = _asked(admin.asking(_TIMEOUT_S), some, each_bytes)
+        for key in some:
+            one = answers.get(key)
+            if one == _NOTHING and len(some) > 1:
+                continue
+            del left[key]
+            if key in answers:
+                found[key] = one if isinstance(one, _Found) else None
+
+    for each_bytes in _EACH_BYTES:
+        if left:
+            ask(dict(left), each_bytes)
+    for key, at in list(left.items()):
+        ask({key: at}, _BYTES)
+    return found
 
 
-def _fetched(asking: Asking, places: Mapping[Partition, int], partition_bytes: int) -> dict[Partition, bytes | None]:
-    """Records from each place on; empty: none fitted; None: they cannot be read."""
+def _asked(
+    asking: Asking, places: Mapping[Partition, int], partition_bytes: int
+) -> dict[Partition, _Found | _Nothing | None]:
+    """The record at each place; None: it is gone, or cannot be read. Places whose leaders do not answer are missing."""
     leaders = Leaders(asking)
 
-    def ask(node: int, some: list[Partition]) -> Answers[Partition, bytes | None]:
+    def ask(node: int, some: list[Partition]) -> Answers[Partition, _Found | _Nothing | None]:
         for page in pages(some, _AT_ONCE):
             from_ = {key: (places[key], leaders.epochs[key]) for key in page}
             for key, code, records in fetched_several(asking, node, from_, _BYTES, partition_bytes):
-                yield key, Again(name_of(code)) if code in RETRIABLE else None if code else bytes(records)
+                if code in RETRIABLE:
+                    yield key, Again(name_of(code))
+                elif code:
+                    yield key, None
+                else:
+                    yield key, _at(records, places[key])
 
-    return asking.rounds("read the last copied records", list(places), leaders.locate, ask) if places else {}
+    if not places:
+        return {}
+    return asking.rounds("read the last copied records", list(places), leaders.locate, ask, partial=True)
 
 
-def _at(data: bytes, offset: int) -> _Found | None:
-    for batch in batches(data, 0, len(data)):
-        if batch.magic == 2 and batch.base_offset <= offset <= batch.last_offset:
-            stamped = bool(batch.attributes & LOG_APPEND_TIME)
-            return next((_Found(one, stamped) for one in read_records(data, batch) if one.offset == offset), None)
-    return None
+def _at(data: bytes, offset: int) -> _Found | _Nothing | None:
+    try:
+        batch = next(batches(data, 0, len(data)), None)
+        if batch is None:
+            return _NOTHING
+        if batch.magic < 2 or not batch.base_offset <= offset <= batch.last_offset:
+            return None
+        record = next((one for one in read_records(data, batch) if one.offset == offset), None)
+    except RemoteProtocolError:  # the copying loop tells of it when it comes to such a batch
+        return None
+    if record is None:
+        return None
+    digest = blake2b(record.rest, digest_size=16).digest()
+    return _Found(record.time_ms, digest, bool(batch.attributes & LOG_APPEND_TIME))

@@ -9,6 +9,7 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.states import CopyLane, pause_s
+from ha_core.kafka.errors import TopicMissingError
 from ha_core.kafka.last_records import rewritten
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import check_id
@@ -115,19 +116,21 @@ class SourceLeaders:
         self._proving.update(lane for lane, _ in group)
         self._beside.start(partial(rewritten, self._source, self._target, wanted), partial(self._proven, group))
 
-    def _proven(self, group: Sequence[Led], found: Outcome[frozenset[Partition]]) -> None:
+    def _proven(self, group: Sequence[Led], found: Outcome[dict[Partition, bool]]) -> None:
         self._proving.difference_update(lane for lane, _ in group)
         self._answered()
-        if not isinstance(found, frozenset) and len(group) > 1:
+        if isinstance(found, TopicMissingError) and len(group) > 1:  # it stops only its own partitions
             for half in (group[: len(group) // 2], group[len(group) // 2 :]):
                 self._prove(half)
             return
         for lane, leader in group:
             if lane not in self._lanes or lane.leader is not None:
                 continue
-            if not isinstance(found, frozenset):
+            if not isinstance(found, dict):
                 self.lost(lane, str(found))
-            elif lane.source_key in found:
+            elif lane.source_key not in found:
+                self.lost(lane, "its last copied record cannot be compared: the leader in source or target is away")
+            elif found[lane.source_key]:
                 self._stop(lane, _other_log(lane, self._source.cluster.name))
             else:
                 self._goes_on(lane, leader)
