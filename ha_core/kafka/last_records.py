@@ -41,7 +41,7 @@ class LastCopied(NamedTuple):
     target: int
 
 
-class _Found(NamedTuple):
+class _LogRecord(NamedTuple):
     """A record without its content, which may be large.
 
     :ivar stamped: whether brokers have set its time, and not its producer.
@@ -74,15 +74,15 @@ def rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> d
     }
 
 
-def _differ(here: _Found | None, there: _Found | None) -> bool:
+def _differ(here: _LogRecord | None, there: _LogRecord | None) -> bool:
     if here is None or there is None:
         return False
     timed = not (here.stamped or there.stamped)
     return here.digest != there.digest or (timed and here.time_ms != there.time_ms)
 
 
-def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _Found | None]:
-    found: dict[Partition, _Found | None] = {}
+def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _LogRecord | None]:
+    found: dict[Partition, _LogRecord | None] = {}
     left = dict(places)
 
     def ask(some: Mapping[Partition, int], each_bytes: int) -> None:
@@ -93,7 +93,7 @@ def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _
                 continue
             del left[key]
             if key in answers:
-                found[key] = one if isinstance(one, _Found) else None
+                found[key] = one if isinstance(one, _LogRecord) else None
 
     for each_bytes in _EACH_BYTES:
         if left:
@@ -105,11 +105,11 @@ def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _
 
 def _asked(
     asking: Asking, places: Mapping[Partition, int], partition_bytes: int
-) -> dict[Partition, _Found | _Nothing | None]:
+) -> dict[Partition, _LogRecord | _Nothing | None]:
     """The record at each place; None: it is gone, or cannot be read. Places whose leaders do not answer are missing."""
     leaders = Leaders(asking)
 
-    def ask(node: int, some: list[Partition]) -> Answers[Partition, _Found | _Nothing | None]:
+    def ask(node: int, some: list[Partition]) -> Answers[Partition, _LogRecord | _Nothing | None]:
         for page in pages(some, _AT_ONCE):
             from_ = {key: (places[key], leaders.epochs[key]) for key in page}
             for key, code, records in fetched_several(asking, node, from_, _BYTES, partition_bytes):
@@ -125,7 +125,7 @@ def _asked(
     return asking.rounds("read the last copied records", list(places), leaders.locate, ask, partial=True)
 
 
-def _at(data: bytes, offset: int) -> _Found | _Nothing | None:
+def _at(data: bytes, offset: int) -> _LogRecord | _Nothing | None:
     try:
         batch = next(batches(data, 0, len(data)), None)
         if batch is None:
@@ -138,4 +138,4 @@ def _at(data: bytes, offset: int) -> _Found | _Nothing | None:
     if record is None:
         return None
     digest = blake2b(record.rest, digest_size=16).digest()
-    return _Found(record.time_ms, digest, bool(batch.attributes & LOG_APPEND_TIME))
+    return _LogRecord(record.time_ms, digest, bool(batch.attributes & LOG_APPEND_TIME))

@@ -105,6 +105,13 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
             "values": "2x240",
         }
     ],
+    "SwitchyardFlowWaits": [
+        {
+            "series": 'switchyard_flow_partitions{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows",'
+            'state="waiting"}',
+            "values": "2x10 0 2x10 0 2x240",
+        }
+    ],
     "SwitchyardFlowStands": [
         {
             "series": f'{metric}{{flow="a->b",instance="127.0.0.1:3",job="switchyard-flows"{more}}}',

@@ -206,7 +206,8 @@ def test_a_record_that_the_target_refuses_is_named_by_its_offset_and_copied_once
 def set_largest(bootstrap: str, topic: str, size: int) -> None:
     entry = ConfigEntry("max.message.bytes", str(size), incremental_operation=AlterConfigOpType.SET)
     resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
-    AdminClient({"bootstrap.servers": bootstrap}).incremental_alter_configs([resource])[resource].result(30)
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.incremental_alter_configs([resource])[resource].result(30)
 
 
 def test_a_topic_that_is_created_again_under_load_is_copied_completely(

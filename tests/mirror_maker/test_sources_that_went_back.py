@@ -37,7 +37,7 @@ def test_a_source_that_was_shortened_and_written_to_since_stops_its_copy(
     stack: Stack, tmp_path: Path, runs: bool
 ) -> None:
     """A single node keeps its leader epoch, so its brokers do not tell. The copy went on above the lost records: it
-    lacked as many of those that were written since, and nobody was told."""
+    kept 250 of them, and lacked the 250 that had their offsets."""
     east, west = bootstrap(stack, "east"), bootstrap(stack, "west")
     topic = f"shortened-{runs}".lower()
     create_topic(east, topic, 1)

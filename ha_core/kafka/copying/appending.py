@@ -239,7 +239,7 @@ class Appending:
             self._stop(lane, TAKEN_OVER)
         elif code in _REFUSALS:
             fixes = _REFUSALS_OF_FLOWS if lane.copy.source_topic else _REFUSALS
-            # Of a request's records any may be the refused one; all before this offset are in the copy.
+            # The copy has all records before this offset; any of those in the request may be the refused one.
             where = f" at offset {lane.partition.source} of the source or soon after" if topic == lane.key[0] else ""
             self._refuse(lane, f"topic {topic} of the target: {name_of(code)}{where}; {fixes[ErrorCode(code)]}")
         else:

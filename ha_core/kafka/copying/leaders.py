@@ -86,7 +86,7 @@ class SourceLeaders:
             self._prove(group)
 
     def _is_ready(self, lane: CopyLane) -> bool:
-        """What was read before the leader was lost is appended first, and belongs to what is compared."""
+        """Records that were read before the leader was lost are appended first: the last of them is compared."""
         return lane not in self._proving and (lane.proven or lane.partition.idle)
 
     def _led(self, lane: CopyLane, leader: Leadership) -> bool:
