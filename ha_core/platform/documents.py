@@ -88,8 +88,14 @@ def parsed(text: str, where: str) -> Any:
         raise InvalidError(f"{where} has a key twice in one place: give each key once") from None
     except RecursionError:
         raise InvalidError(f"{where} is nested too deeply") from None
-    except (yaml.YAMLError, ValueError, TypeError):
-        raise InvalidError(f"{where} is neither JSON nor YAML without aliases and tags") from None
+    except (yaml.YAMLError, ValueError, TypeError) as error:
+        raise InvalidError(f"{where} is neither JSON nor YAML without aliases and tags{_place(error)}") from None
+
+
+def _place(error: Exception) -> str:
+    """Where the parser has stopped, for people who look for a quotation mark; its text would have the content."""
+    mark = getattr(error, "problem_mark", None)
+    return "" if mark is None else f": look at line {mark.line + 1}, and above it"
 
 
 def read(file: Path) -> Any:

@@ -59,6 +59,10 @@ def drills_page(drills: Sequence[Drill], schedules: Sequence[DrillSchedule], lat
             for one in drills
         ]
         yield Table(("drill", "kind", "scope", "way", "worst RTO ms", "result"), rows, max_rows=MAX_ROWS)
+    for one in drills:
+        if one.result == "running":
+            home = f"`switchyard drill home {one.id} --reason …`"
+            yield Marked(f"{one.id} has not ended: if its process has died, {home}", "warning")
     if schedules:
         due = [(one.name, one.kind, " ".join(one.scope), often(one), one.due_at(drills).date()) for one in schedules]
         yield Table(("schedule", "kind", "scope", "how often", "due"), due, max_rows=MAX_ROWS)

@@ -327,11 +327,12 @@ def _created(creates: dict[str, int]) -> str:
 def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
     yield _created(proposal.creates)
     if proposal.partitions:
-        when = "when each of them is written to; some are idle"
+        when = "the cuts are reached when each of them is written to; some are idle"
         if all(p.rate_per_s > 0 for p in proposal.partitions):
-            when = f"within {max((p.cut - p.end) / p.rate_per_s for p in proposal.partitions):,.0f} s"
+            earliest_s = max((p.cut - p.end) / p.rate_per_s for p in proposal.partitions)
+            when = f"at that rate the last cut is reached after {earliest_s:,.0f} s, at the one expected as above"
         total = sum(p.rate_per_s for p in proposal.partitions)
-        yield f"rate: {total:.1f} records/s ({proposal.rates_from}); the cuts are reached {when}"
+        yield f"rate at most: {total:.1f} records/s ({proposal.rates_from}); {when}"
         yield f"written to both clusters: {proposal.cost}"
     if any(batch.request.cut == "barrier" for batch in proposal.batches) or proposal.dependents:
         yield f"expected fence: {proposal.expected_fence}"
@@ -339,7 +340,9 @@ def _migration_cost(proposal: MigrationProposal) -> Iterator[str]:
 
 def _groups_come_along(proposal: MigrationProposal) -> str:
     if proposal.groups == "leave":
-        return "groups stay with their coordinators; `--groups move` takes those along that read the topics"
+        return (
+            "groups stay with their coordinators, unless --groups is `move`: then those that read the topics come along"
+        )
     if not proposal.dependents:
         return "no group comes along"
     at_once = any(batch.moves.groups for batch in proposal.batches)

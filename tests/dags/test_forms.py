@@ -8,6 +8,7 @@ import typer
 from airflow.sdk import Variable
 
 from ha_core.operators import forms
+from ha_core.present.web.start import FIELDS
 from tests.dags.conftest import read_dags
 from tests.dags.names import ASKED, AT_ONCE, DAGS, PLATFORM, UPKEEP
 
@@ -93,6 +94,18 @@ def test_required_fields_stand_in_the_first_section_of_the_form(dagbag: Any, dag
     required = [field for field in fields if not field.has_value and "null" not in field.schema["type"]]
 
     assert {one.schema["section"] for one in required} <= {forms.WHAT}
+
+
+@pytest.mark.parametrize("dag_id", FIELDS)
+def test_a_filled_in_form_of_the_pages_has_each_field_that_its_dag_requires(dagbag: Any, dag_id: str) -> None:
+    params = dagbag.dags[dag_id].params
+    fields = {name: params.get_param(name) for name in params}
+
+    required = {name for name, one in fields.items() if not one.has_value and "null" not in one.schema["type"]}
+
+    assert required <= {one.name for one in FIELDS[dag_id] if one.needed}
+    lists = {name for name, one in fields.items() if "array" in one.schema["type"]}
+    assert lists.isdisjoint(one.name for one in FIELDS[dag_id] if not one.several)
 
 
 @pytest.mark.parametrize("dag_id", SIDE_BY_SIDE)

@@ -2,19 +2,23 @@
 
 from html.parser import HTMLParser
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import pytest
 
 from ha_core.model import Extent, Topic
+from ha_core.operations.migration.listing import TopicMigration
 from ha_core.operators.pages.reading import left_behind_of
 from ha_core.plan.facts.problem import Problem
 from ha_core.plan.migration.status import PartitionStatus, TopicStatus
 from ha_core.present.page import Marked, Table
 from ha_core.present.web.blocks import ITSELF, MAX_ROWS, blocks, narrowed
+from ha_core.present.web.contents import migrations_contents
 from ha_core.present.web.drawings import MAX_CELLS, cut_bar, extents_drawing
 from ha_core.present.web.layout import Filter, document
 from ha_core.present.web.problems import FORMS, form_address, problem_cards
 from ha_core.present.web.start import FIELDS, start_contents
+from tests.kit.operations import a_switch
 
 HOSTILE = "<script>alert(1)</script>\" onload='x' `code`"
 
@@ -141,6 +145,40 @@ def test_a_start_form_posts_to_the_api_of_airflow_and_refuses_unknown_fields() -
         start_contents("reconcile_returned_cluster", {"yes": "1"})
     with pytest.raises(ValueError, match="no form for it"):
         start_contents("switch", {})
+
+
+def test_a_migration_that_has_not_begun_to_cross_leads_to_the_form_that_takes_it_back() -> None:
+    def migration(topic: str, operation: str, *reached: bool) -> TopicMigration:
+        partitions = tuple(
+            PartitionStatus(n, "east", "west", 10, ignore_origin=False, crosses=True, end=10 if there else 5)
+            for n, there in enumerate(reached)
+        )
+        moved = a_switch(id=operation)
+        return TopicMigration(TopicStatus(topic, "Migrating", partitions), moved, 1.0)
+
+    html = str(migrations_contents([migration("a", "m-1", False, False), migration("b", "m-2", True, False)], ""))
+
+    assert 'href="start?dag=rollback_migration&amp;operation=m-1"' in html
+    assert "operation=m-2" not in html
+    assert 'value="m-1"' in str(start_contents("rollback_migration", {"operation": "m-1"}))
+
+
+def test_an_overdue_drill_leads_to_a_form_that_has_all_that_its_schedule_knows() -> None:
+    # Given a schedule with two entries in its scope
+    schedule = {"scope": "user:canary\ntopic:orders", "from": "east", "to": "west", "schedule": "quarterly"}
+    command = "switchyard drill run"
+    problem = Problem("drill-overdue", "drill schedule quarterly", "Due.", "Run it.", command, form=schedule)
+    # When its card's link is followed
+    (address,) = [one for one in str(problem_cards([problem])).split('"') if one.startswith("start?")]
+    fields = dict(parse_qsl(address.replace("&amp;", "&").partition("?")[2]))
+    html = str(start_contents(fields.pop("dag"), fields))
+    # Then nothing but the reason is left to type
+    assert "user:canary\ntopic:orders</textarea>" in html
+    for name, value in (("from", "east"), ("to", "west"), ("schedule", "quarterly"), ("reason", "")):
+        assert f'name="{name}" value="{value}"' in html
+    # And a value that no address takes is left out
+    long = "\n".join(f"topic:orders-{number}" for number in range(100))
+    assert "scope" not in form_address("drill-overdue", "drill schedule quarterly", {"scope": long})
 
 
 def test_a_bar_shows_reached_waiting_and_unknown_partitions_in_words_too() -> None:

@@ -90,3 +90,9 @@ def test_deep_nesting_is_refused(text: str) -> None:
 def test_a_document_above_the_limit_is_refused_with_the_limit_and_the_way_out() -> None:
     with pytest.raises(InvalidError, match="the form has more than 1,048,576 characters: split it"):
         parsed("x" * (MAX_BYTES + 1), "the form")
+
+
+def test_a_text_that_is_no_yaml_is_refused_with_the_line_where_reading_stopped() -> None:
+    with pytest.raises(InvalidError, match="look at line 4, and above it") as refused:
+        parsed("users:\n  - {name: alice, owner: shop}\n  - {name: 's3cret, owner: shop}\n", "the field put")
+    assert "s3cret" not in str(refused.value)

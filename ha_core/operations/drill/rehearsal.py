@@ -163,10 +163,10 @@ class Rehearsal:
             step.text = report.words
         if report.result != "succeeded":
             raise StepFailedError(f"The switch {way} ended as {report.words}")
+        self._store(away=way == "there")  # before the pause, in which the process may die
         self.environment.sleep(SETTLE_S)
         self._spans_s.append((begin, self.clock()))
         self._fenced_ms.append(_fenced_ms(self.environment, report))
-        self._store(away=way == "there")
 
     def _services(self) -> list[ServiceFigures]:
         targets = self.order.rto_target_ms, self.order.lost_target

@@ -1,6 +1,6 @@
 """All migrations: topics that have moved or cross over now, their progress, and obstacles."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -131,7 +131,7 @@ def _last_operations(operations: Iterable[Operation]) -> dict[str, MoveOperation
     return move_operations
 
 
-def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress], late: bool) -> Iterator[str]:
+def _held_up(topic: Topic, crossing: Crossing, rows: Sequence[PartitionProgress], late: bool) -> Iterator[str]:
     resume_command = f"`switchyard resume {crossing.operation}"
     if topic.fence is not None:
         yield f"a fence was left on it: {resume_command}`"
@@ -145,5 +145,7 @@ def _held_up(topic: Topic, crossing: Crossing, rows: Iterable[PartitionProgress]
     named = "; ".join(f"{row.partition} {row.lacks}" for row in missing[:NAMED])
     more = f" and {len(missing) - NAMED} more" if len(missing) > NAMED else ""
     yield f"partition {named}{more}; {resume_command} --finish-with-barrier` ends it now"
+    if len(missing) == len(rows):
+        yield f"`switchyard rollback {crossing.operation}` takes it back, as long as no partition has crossed over"
     if late:
         yield "it should have ended by now: the next scheduled run ends it under a fence"

@@ -13,12 +13,13 @@ AWAY_S = 1_800.0
 def drill_problems(environment: Environment) -> Iterator[Problem]:
     drills = environment.store.drills()
     for drill in drills:
-        if drill.away:
+        if drill.away or drill.result == "running":
+            where = "is still in" if drill.away else "may be in"
             home = f"switchyard drill home {drill.id} --reason drill-away"
             yield Problem(
                 "drill-away",
                 f"drill {drill.id}",
-                f"{' '.join(drill.scope)} is still in {drill.target}, and belongs to {drill.origin}.",
+                f"It has not ended. {' '.join(drill.scope)} {where} {drill.target}, and belongs to {drill.origin}.",
                 f"`{home}`, unless the drill still runs.",
                 home,
                 since=drill.started,
@@ -35,4 +36,11 @@ def drill_problems(environment: Environment) -> Iterator[Problem]:
                 f"`{run} {options}`, with its canary's settings; or `switchyard drill unschedule {schedule.name}`.",
                 f"{run} {options} --dry-run",
                 since=schedule.due_at(drills).isoformat(),
+                form={
+                    "scope": "\n".join(schedule.scope),
+                    "from": schedule.origin,
+                    "to": schedule.target,
+                    "kind": schedule.kind,
+                    "schedule": schedule.name,
+                },
             )

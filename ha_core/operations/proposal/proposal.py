@@ -21,6 +21,7 @@ from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.proposal.recorded_ends import RecordedEnds
 from ha_core.operations.proposal.usage import known_usage
 from ha_core.plan.facts.clusters import Facts
 from ha_core.plan.facts.judged import judgement
@@ -84,7 +85,9 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
     store.deleted_records(found.moves.topics)
     dead = request.origin if request.mode == "forced" else None
     patience_s = FORCED_S if dead else PATIENCE_S
+    recorded = RecordedEnds.read(environment, request.origin, found.moves.topics if read else ())
     facts = gather_all(environment, view, view.clusters, found.moves, patience_s, dead=dead)
+    recorded = recorded.looked(environment)
     tails = store.lost_tails(found.moves.topics)
     case = PreflightCase(view, request, found, facts, store.locks(), store.gateways(), usage, dormant, tails=tails)
     if case.to_copies:
@@ -100,7 +103,7 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
             other_users[other.name] = (*other_users.get(other.name, ()), other.who)
     crossings = {name: operation for name in found.moves.topics if (operation := case.crossing_out(name)) is not None}
     verdicts = tuple(preflight(case, *REVISION_RULES))
-    cost = preview(environment, view, request, moves, facts) if read else None
+    cost = preview(environment, view, request, moves, facts, recorded) if read else None
     figures = {} if cost is None else {name: getattr(cost, name) for name in Preview.model_fields}
     return Proposal(
         request=request,
@@ -116,8 +119,6 @@ def plan(environment: Environment, request: MoveRequest, read: bool = False) -> 
 
 MOVES_LOOKED_AT, OPERATIONS_LOOKED_AT, ENTRIES_LOOKED_AT = 5, 50, 20
 """Limits of the search in the history for the expected fence."""
-SHORTEST_LOOK_S = 1.0
-"""Growth within a shorter time means nothing."""
 
 
 class Preview(BaseModel):
@@ -136,9 +137,11 @@ class Preview(BaseModel):
     """How long clients will wait, with the source of that number."""
 
 
-def preview(environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts) -> Preview:
+def preview(
+    environment: Environment, view: View, request: MoveRequest, moves: MoveSet, facts: Facts, recorded: RecordedEnds
+) -> Preview:
     """The cost of the move on the current state. Changes nothing."""
-    rate, rate_from = _rate(environment, request.origin, moves, facts)
+    rate, rate_from = recorded.rate(moves.topics, facts) if moves.topics else (None, "no topic moves")
     return Preview(
         creates=created(request.target, moves.topics, facts),
         lag_records={group: _lag(view, request.origin, group, facts) for group in moves.groups},
@@ -182,24 +185,6 @@ def _lag(view: View, origin: str, group: str, facts: Facts) -> int | None:
         for (name, partition), committed in group_facts.offsets.items()
         if (topic := facts.topic(origin, name)) is not None and partition in topic.ends
     )
-
-
-def _rate(environment: Environment, origin: str, moves: MoveSet, facts: Facts) -> tuple[float | None, str]:
-    """Growth of the origin's logs since they were last recorded."""
-    if not moves.topics:
-        return None, "no topic moves"
-    known = environment.store.known(KnownTopic, origin, moves.topics)
-    grown, oldest = 0.0, 0.0
-    for name, seen in known.items():
-        now, seconds = facts.topic(origin, name), environment.age_s(seen.at)
-        if now is None or now.age_s is not None or seconds < SHORTEST_LOOK_S:
-            continue
-        oldest = max(oldest, seconds)
-        grown += sum(max(0, now.ends[p] - end) for p, end in seen.ends.items() if p in now.ends) / seconds
-    if not oldest:
-        late = "their logs cannot be asked now, or were recorded a moment ago"
-        return None, late if known else "they were never recorded; `switchyard facts record` does so"
-    return round(grown, 1), f"growth of the logs since they were recorded, {oldest:.0f} s ago"
 
 
 def as_made(spec: TopicSpec, defaults: Mapping[str, str], brokers: int, request: MoveRequest) -> TopicSpec:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, get_args
 
 from ha_core.plan.facts.grouping import grouped
@@ -60,6 +60,8 @@ class Problem:
     number: int | None = None
     patience_s: float = 0.0
     """It is a notice until it is as old as this: it may end by itself."""
+    form: Mapping[str, str] = field(default_factory=dict)
+    """Fields of the form that mends it, besides its subject, with their values."""
 
     @property
     def key(self) -> str:
@@ -179,8 +181,8 @@ MEANINGS: Mapping[ProblemCode, CodeMeaning] = {
     "topic-without-mirror": CodeMeaning("alarm", "A pattern chooses a topic that gets no mirror.", "`topic NAME`"),
     "drill-away": CodeMeaning(
         "alarm",
-        "The scope of a drill has been in the other cluster for half an hour: its process has died, or its way home is "
-        "not free.",
+        "A drill has not ended for half an hour, and its scope is or may be in the other cluster: its process has "
+        "died, or its way home is not free.",
         "`drill ID`",
         _STATE,
     ),

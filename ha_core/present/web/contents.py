@@ -1,6 +1,7 @@
 """The contents of each page, from facts that were read before. No function here reads anything."""
 
 from collections.abc import Collection, Sequence
+from urllib.parse import urlencode
 
 from markupsafe import Markup
 
@@ -30,6 +31,10 @@ _MIGRATION_FORMS = Markup(
 )
 
 
+MAX_WAYS_BACK = 20
+"""Links on the page; `switchyard rollback` takes any operation."""
+
+
 def fleet_contents(fleet: Fleet) -> Markup:
     now = fleet.picture
     waits = problem_cards(now.assessment.problems, now.assessment.notices)
@@ -47,7 +52,21 @@ def migrations_contents(migrations: Sequence[TopicMigration], words: str) -> Mar
     # Those that move, or are blocked, come first: they need an eye.
     order = sorted(migrations, key=lambda one: (states.index(one.status.status), not one.blocks, one.status.topic))
     tables = [_with_bars(block, order) for block in migrations_page(order)]
-    return head + blocks(narrowed(tables, words)) + _MIGRATION_FORMS
+    return head + blocks(narrowed(tables, words)) + _ways_back(order) + _MIGRATION_FORMS
+
+
+def _ways_back(migrations: Sequence[TopicMigration]) -> Markup:
+    """A link for each operation that may be taken back: none of its partitions has crossed over yet."""
+    crossing = [one for one in migrations if one.status.status == "Migrating" and one.operation is not None]
+    begun = {one.operation.id for one in crossing if one.operation is not None and one.status.reached}
+    ids = dict.fromkeys(one.operation.id for one in crossing if one.operation is not None)
+    links = (
+        Markup('<p><a href="start?{}">Roll back {} …</a></p>').format(
+            urlencode({"dag": "rollback_migration", "operation": name}), name
+        )
+        for name in [*(name for name in ids if name not in begun)][:MAX_WAYS_BACK]
+    )
+    return Markup("").join(links)
 
 
 def topics_contents(overview: Overview, words: str) -> Markup:

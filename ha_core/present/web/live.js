@@ -40,6 +40,9 @@
     const form = event.target, button = form.querySelector("button"), main = document.querySelector("main");
     const conf = Object.fromEntries([...new FormData(form)].filter(([, value]) => value !== ""));
     for (const box of form.querySelectorAll("input[type=checkbox]")) conf[box.name] = box.checked;
+    for (const area of form.querySelectorAll("[data-several]")) {
+      conf[area.name] = area.value.split("\n").map((one) => one.trim()).filter((one) => one !== "");
+    }
     button.disabled = true;
     try {
       const answer = await fetch(form.dataset.api, {

@@ -14,6 +14,8 @@ from ha_core.present.problems import MAX_FOLDED, age
 from ha_core.present.web.blocks import text
 
 MAX_CARDS = 50
+MAX_FILLED = 300
+"""Characters of a field; longer values, such as a scope of many topics, are typed by hand."""
 
 
 class ProblemForm(NamedTuple):
@@ -53,12 +55,13 @@ def problem_cards(problems: Collection[Problem], notices: Collection[Problem] = 
     return head + Markup("").join(cards) + more
 
 
-def form_address(code: ProblemCode, about: str) -> str:
-    """The form of a problem with its subject filled in; empty if there is none."""
+def form_address(code: ProblemCode, about: str, more: Mapping[str, str] | None = None) -> str:
+    """The form of a problem with its subject and further fields filled in; empty if there is none."""
     form = FORMS.get(code)
     if form is None:
         return ""
-    fields = {form.field: about.split(" ", 1)[-1]} if form.field else {}
+    fields = {**({form.field: about.split(" ", 1)[-1]} if form.field else {}), **(more or {})}
+    fields = {name: value for name, value in fields.items() if len(value) <= MAX_FILLED}
     return f"start?{urlencode({'dag': form.dag, **fields})}"
 
 
@@ -84,7 +87,7 @@ def _card(problem: Problem, mark: Mark) -> Markup:
 
 
 def _form(problem: Problem) -> Markup:
-    address = form_address(problem.code, problem.about)
+    address = form_address(problem.code, problem.about, problem.form)
     if not address:
         return Markup("")
     return Markup(' <a href="{}">{} …</a>').format(address, FORMS[problem.code].label)

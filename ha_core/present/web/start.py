@@ -16,6 +16,8 @@ class StartField(NamedTuple):
     label: str
     text: str = ""
     needed: bool = True
+    several: bool = False
+    """Entries, one a line."""
 
 
 _CLUSTER = StartField("cluster", "Cluster")
@@ -31,14 +33,18 @@ FIELDS: Mapping[str, tuple[StartField, ...]] = {
     "settle_migrations": (),
     "age_migrations": (),
     "sync_mirrors": (),
+    "rollback_migration": (StartField("operation", "Operation", "Its topics have not begun to cross over."),),
     "rehearse": (
+        StartField("scope", "Scope", "What moves, one entry a line: user:NAME, topic:NAME and so on.", several=True),
         StartField("from", "From", "The cluster that the drill leaves."),
         StartField("to", "To", "The cluster that it goes to, and comes home from."),
+        StartField("kind", "Kind", "planned, or forced: of the topic of a canary alone. Empty: planned.", needed=False),
+        StartField("schedule", "Schedule", "The schedule that this drill fulfils.", needed=False),
         _REASON,
     ),
 }
 """DAG → the fields that it needs. All others have their defaults: *Dry run* is on where a form has it."""
-_DRY = frozenset({"unmask_cluster", "rehearse", "reconcile_returned_cluster", "age_migrations"})
+_DRY = frozenset({"unmask_cluster", "rollback_migration", "rehearse", "reconcile_returned_cluster", "age_migrations"})
 """DAGs whose forms have a dry run."""
 
 
@@ -63,6 +69,10 @@ def start_contents(dag: str, fields: Mapping[str, str]) -> Markup:
 
 
 def _input(field: StartField, value: str) -> Markup:
+    if field.several:
+        return Markup(
+            '<label>{} <textarea name="{}" rows="3" data-several required>{}</textarea><small>{}</small></label>'
+        ).format(field.label, field.name, value, field.text)
     return Markup('<label>{} <input name="{}" value="{}" maxlength="300"{}><small>{}</small></label>').format(
         field.label, field.name, value, Markup(" required") if field.needed else "", field.text
     )
