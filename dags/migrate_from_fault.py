@@ -48,6 +48,7 @@ PARAMS = {
     "unread": forms.unread(required=True),
     "damaged_copies": forms.damaged_copies(),
     "max_rate_records_s": forms.max_rate_records_s(),
+    "settings_left_alone": forms.settings_left_alone(),
     "reason": forms.reason(),
     "groups": forms.flag(
         "Groups", "Groups that are known to have read them come along, at their last known offsets.", default=True

@@ -86,6 +86,7 @@ PARAMS = {
         "partitions without a rate have their log ends read twice, seconds apart.",
         forms.HOW,
     ),
+    "settings_left_alone": forms.settings_left_alone(),
     "finish_after_s": forms.field(
         "Finish after, seconds",
         "Idle partitions never reach their cuts. Partitions that have not crossed over after so many seconds are "

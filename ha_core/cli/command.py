@@ -45,6 +45,10 @@ Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help
 Reason = Annotated[str, option("The reason, kept in the history.")]
 DryRun = Annotated[bool, option("Only show the plan and its verdicts.", "--dry-run")]
 Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes")]
+LeaveSetting = Annotated[
+    list[str] | None,
+    option("Topics are created without these settings of the origin: names or patterns.", metavar="NAME"),
+]
 DrainTimeout = Annotated[float, option("Seconds to wait for gateways to drain; after that the move is undone.")]
 _ZooKeeper = Annotated[str | None, option("ZooKeeper hosts, host:port[,host:port…].", envvar="SWITCHYARD_ZOOKEEPER")]
 _Security = Annotated[Path | None, option("YAML of security profiles.", envvar="SWITCHYARD_SECURITY_FILE")]

@@ -105,7 +105,7 @@ class WriteOptions(OptionGroup):
 
     def changed(self, session: CommandRun, registry: Platform, stored: Sequence[StoredEntry]) -> CommandResult:
         """The result of a change, with whether gateways enforce it."""
-        documents = [entry.to_json() for entry in stored]
+        documents = [registry.read.with_before(entry) for entry in stored]
         newest = {one.kind: max(other.changed_us for other in stored if other.kind == one.kind) for one in stored}
         enforcement = [] if self.dry_run else enforcement_of(session, registry, newest)
         document: dict[str, Any] = {

@@ -45,6 +45,8 @@ SingleKind = Literal[
     "trim-history",
 ]
 """Operations of one revision."""
+REFUSING: Mapping[str, str] = {"mask": "switchyard unmask {}"}
+"""Kinds after which clients are refused, until this command takes the operation back. It gets the name of its thing."""
 OperationState = Literal["planned", "running", "crossing", "fenced", "undoing", "cut", "succeeded", "undone", "failed"]
 """`crossing`: cuts that lie ahead are published. `fenced`: a fence may stand. `undoing`: being undone.
 `cut`: the map is published, and the operation can only go forward. The last three are final."""
@@ -103,6 +105,11 @@ class Operation(Document, Provenance):
         return None
 
     @property
+    def refuses_until(self) -> str:
+        """The command that ends its refusals of clients; empty: there are none."""
+        return ""
+
+    @property
     def moved(self) -> tuple[str, ...]:
         """Topics that it moves."""
         return ()
@@ -154,6 +161,11 @@ class SingleOperation(Operation):
     @property
     def about(self) -> tuple[str, ...]:
         return self.evidence.about
+
+    @property
+    def refuses_until(self) -> str:
+        command = REFUSING.get(self.kind, "") if self.state == "succeeded" and self.about else ""
+        return command.format(self.about[0].partition(":")[2]) if command else ""
 
 
 class MoveOperation(Operation):

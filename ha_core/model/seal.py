@@ -125,3 +125,13 @@ class ExportedEvent(Part):
     id: str
     source: str
     data: ExportedData
+
+
+class ChangedEntry(Part):
+    change: dict[str, Any]
+
+
+class ExportedChange(Part):
+    """The part of an exported change of the platform that is read again."""
+
+    data: ChangedEntry

@@ -233,6 +233,16 @@ def unread(required: bool) -> Param:
     return optional_text("Forced: unread records", text, HOW, enum=[None, *words], values_display=words)
 
 
+def settings_left_alone() -> Param:
+    """The way out of `setting-refused` and `setting-differs`."""
+    return optional_entries(
+        "Settings left alone",
+        "Topics are created without these settings of the origin, and get the target's defaults: names or patterns, "
+        "one a line.",
+        HOW,
+    )
+
+
 def max_rate_records_s() -> Param:
     """An operator's bound on the growth of logs, which shortens the hole below a forced cut."""
     text = (
@@ -286,6 +296,7 @@ def of_switch(more: str = "") -> dict[str, Param]:
         "damaged_copies": damaged_copies(),
         "max_rate_records_s": max_rate_records_s(),
         "verify": verify("Planned: mirrored topics are compared with their copies before anything is changed."),
+        "settings_left_alone": settings_left_alone(),
     }
 
 

@@ -11,6 +11,8 @@ from typing import Any
 from ha_core.present.page import Marked, Page, Table
 
 _COMMAND_OR_OPTION = re.compile(r"`[^`]*`|(?<![\w-])--(?P<option>[a-z]+(?:-[a-z]+)*)(?![\w-])")
+_OTHER_NAMES: Mapping[str, str] = {"leave_setting": "settings_left_alone"}
+"""Options whose fields have another name."""
 _UNITS = ("", "_s", "_ms")
 """An option's name has no unit, the field's may have one."""
 
@@ -26,6 +28,7 @@ def in_labels(text: str, labels: Mapping[str, str]) -> str:
 
     def labelled(match: re.Match[str]) -> str:
         name = (match["option"] or "").replace("-", "_")
+        name = _OTHER_NAMES.get(name, name)
         label = next((labels[name + unit] for unit in _UNITS if name + unit in labels), None)
         return match[0] if label is None else f'"{label}"'
 

@@ -84,6 +84,7 @@ class PlanMigrationOperator(PlanBatchesOperator):
     :param cut_at: `TOPIC:PARTITION=OFFSET` of partitions whose cut does not follow from their rate.
     :param rates: path of a summary of the job `offsets`; empty: the newest in the history.
     :param groups: `leave`, or `move` to move the groups that read the topics, too.
+    :param settings_left_alone: settings of the origin that topics are created without, names or patterns.
     """
 
     topics: Any = LinesField()
@@ -93,6 +94,7 @@ class PlanMigrationOperator(PlanBatchesOperator):
     cut_at: Any = LinesField(())
     rates: Any = Text(None)
     groups: Any = FormField("leave")
+    settings_left_alone: Any = LinesField(())
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.migration.planning import plan_migration

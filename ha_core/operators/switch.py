@@ -39,6 +39,7 @@ class _PlanOperator(SwitchyardOperator):
     :param unread: for readers of a dead origin: `wait` or `skip`; None if it is alive.
     :param damaged_copies: for topics whose copies are damaged: `refuse`, `leave` or `good-part`.
     :param max_rate_records_s: maximum records per second of one partition of a dead cluster; None: the default.
+    :param settings_left_alone: settings of the origin that topics are created without, names or patterns.
     """
 
     origin: Any = Text(name="from")
@@ -47,6 +48,7 @@ class _PlanOperator(SwitchyardOperator):
     unread: Any = FormField(None)
     damaged_copies: Any = FormField("refuse")
     max_rate_records_s: Any = FormField(None)
+    settings_left_alone: Any = LinesField(())
     drain_timeout_s: Any = FormField(10)
 
     def work(self) -> dict[str, Any]:
@@ -293,6 +295,7 @@ class PlanClusterSwitchOperator(PlanBatchesOperator):
     :param unread: for readers of a dead origin: `wait` or `skip`; None if it is alive.
     :param damaged_copies: for topics whose copies are damaged: `refuse`, `leave` or `good-part`.
     :param max_rate_records_s: maximum records per second of one partition of a dead cluster; None: the default.
+    :param settings_left_alone: settings of the origin that topics are created without, names or patterns.
     :param verify: the share of the copies to compare before each of them: `none`, `sample` or `full`.
     """
 
@@ -300,6 +303,7 @@ class PlanClusterSwitchOperator(PlanBatchesOperator):
     unread: Any = FormField(None)
     damaged_copies: Any = FormField("refuse")
     max_rate_records_s: Any = FormField(None)
+    settings_left_alone: Any = LinesField(())
     warn_lag_records: Any = FormField(100_000)
     warn_lag_ms: Any = FormField(60_000)
     refuse_lag_records: Any = FormField(None)

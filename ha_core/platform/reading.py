@@ -1,7 +1,8 @@
 """Queries: single entries, pages, histories, and settings by their versions."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Connection, Select, and_, exists, func, select
@@ -96,6 +97,28 @@ class EntryReader:
             query = query.where(CHANGES.c.changed_us < before_us)
         return self._page(query.order_by(CHANGES.c.changed_us.desc()), limit, lambda stored: str(stored.changed_us))
 
+    def with_before(self, stored: StoredEntry) -> dict[str, Any]:
+        """The document of a change; that of a deletion has the value `before` it, too."""
+        document = stored.to_json()
+        if stored.entry is None:
+            earlier = self.history(stored.kind, stored.key, stored.changed_us, 1).stored
+            document["before"] = earlier[0].to_json()["value"] if earlier else None
+        return document
+
+    def changes(self, first: datetime | None = None, last: datetime | None = None) -> Iterator[StoredEntry]:
+        """All changes of all kinds from `first` on and before `last`, in their order, a page of them at a time."""
+        after_us = -1 if first is None else _us(first) - 1
+        while True:
+            query = select(CHANGES).where(CHANGES.c.changed_us > after_us)
+            if last is not None:
+                query = query.where(CHANGES.c.changed_us < _us(last))
+            with self._database.reading() as connection:
+                rows = connection.execute(query.order_by(CHANGES.c.changed_us).limit(MAX_PAGE)).all()
+            yield from (stored_of(row._asdict()) for row in rows)
+            if len(rows) < MAX_PAGE:
+                return
+            after_us = rows[-1].changed_us
+
     def type_versions(self, kind: str = "settings") -> dict[str, int]:
         """Version of each type that ever had a setting."""
         with self._database.reading() as connection:
@@ -132,6 +155,10 @@ class EntryReader:
             entries = tuple(stored_of(row._asdict()) for row in connection.execute(query.limit(limit + 1)))
         shown = entries[:limit]
         return EntryPage(shown, place(shown[-1]) if len(entries) > limit else None)
+
+
+def _us(at: datetime) -> int:
+    return round(at.timestamp() * 1e6)
 
 
 def newest(connection: Connection, kind: str, key: str) -> StoredEntry | None:

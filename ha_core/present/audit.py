@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 from ha_core.model import Operation
 from ha_core.model.judgement import Judgement
+from ha_core.model.seal import Seal
 from ha_core.operations.audit.answers import Answers, Cost
 from ha_core.operations.audit.checking import SealReport
 from ha_core.operations.audit.pushing import PushReport
@@ -13,6 +17,8 @@ from ha_core.plan.facts.verdict import amount, listed
 from ha_core.present.page import Marked, Page, Table
 
 NOT_KNOWN = "not known"
+MAX_VALUE = 500
+"""Characters of a changed value on a terminal."""
 MAX_ROWS = 50
 """Findings, cuts and users on a terminal; `--json` has all that are kept."""
 
@@ -34,20 +40,29 @@ def answers_page(operation: Operation, found: Answers) -> Page:
         records = amount(some.records, "record")
         yield f"  copies: {some.ranges:,} of {some.of_ranges:,} ranges compared ({records}), equal"
     yield f"7 what moved: {_moved(found)}"
+    for key, value in found.changed.items():
+        if key == "tails" and _are_tails(value):
+            yield Table(_TAILS, [["not known" if cell is None else cell for cell in row[:6]] for row in value])
+        else:
+            yield f"  {key}: {_value(value)}"
     if found.cuts:
         rows = [(cut.topic, cut.partition, cut.cut, cut.hole or "", cut.origin, cut.target) for cut in found.cuts]
         yield Table(("topic", "partition", "cut", "hole", "from", "to"), rows, max_rows=MAX_ROWS, whole=("topic",))
     yield f"8 how long each step: {', '.join(f'{step.name} {step.ms:g} ms' for step in found.steps) or NOT_KNOWN}"
-    yield f"9 cost for clients: {_cost(found.cost)}"
+    yield f"9 cost for clients: {_cost(found.cost)}{_not_counted(operation)}"
     if found.cost.users:
         users = [(user.user, user.refused, f"{user.longest_ms:.1f}") for user in found.cost.users]
         yield Table(("user", "requests refused", "longest wait ms"), users, max_rows=MAX_ROWS, whole=("user",))
-    yield f"10 result: {found.result or found.state}"
+    yield f"10 result: {_result(found)}"
+    for sentence in found.verified:
+        yield f"  verified: {sentence}"
     yield f"   next: {'; '.join(f'`{one}`' for one in found.next) or 'nothing'}"
 
 
 def _run(found: Answers) -> str:
-    more = [found.run_url or "", f"DAG bundle {found.bundle_version}" if found.bundle_version else ""]
+    more = [found.run_url or ""]
+    if found.run_url:
+        more.append(f"DAG bundle {found.bundle_version}" if found.bundle_version else "DAG bundle without a version")
     others = found.executors[1:]
     more.append(f"continued by {listed(others)}" if others else "")
     text = ", ".join(filter(None, more))
@@ -96,9 +111,30 @@ def _judgement(one: Judgement) -> Iterator[str | Table]:
         yield f"  … and {amount(one.left_out, 'finding')} more, which were not kept"
 
 
+def _result(found: Answers) -> str:
+    if found.state == "undone":
+        return f"taken back by {found.executors[-1]}: {found.result or NOT_KNOWN}"
+    return found.result or found.state
+
+
+_TAILS = ("partition", "result", "copied below", "log end", "records lost", "bytes lost")
+
+
+def _are_tails(value: Any) -> bool:
+    """Whether these are the lost tails of a reconciled cluster, as `TailFound.noted` has them."""
+    return isinstance(value, list) and all(isinstance(row, list) and len(row) >= len(_TAILS) for row in value)
+
+
+def _value(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= MAX_VALUE else f"{text[:MAX_VALUE]}… (`--json` has all of it)"
+
+
 def _moved(found: Answers) -> str:
     if found.state == "undone":
         return "nothing, it was taken back"
+    if found.changed:
+        return f"no partition; this was changed in revision {found.revision or NOT_KNOWN}:"
     what = [amount(len(found.cuts), "partition")] if found.cuts else []
     if found.moved_groups:
         what.append(amount(len(found.moved_groups), "group"))
@@ -109,7 +145,7 @@ def _moved(found: Answers) -> str:
 
 def _cost(cost: Cost) -> str:
     if not cost.fences:
-        return "no fence, no client was refused"
+        return "no fence, so no request was refused by one"
     fence = NOT_KNOWN if cost.fenced_ms is None else f"{cost.fenced_ms:g} ms"
     if cost.users is None or cost.refused is None:
         return f"fence {fence}; requests refused and longest wait of each user {NOT_KNOWN}"
@@ -117,6 +153,21 @@ def _cost(cost: Cost) -> str:
     more = f", {amount(cost.users_left_out, 'user')} more than are named" if cost.users_left_out else ""
     lacking = f"; {NOT_KNOWN} of gateways {listed(cost.not_known_of)}" if cost.not_known_of else ""
     return f"fence {fence}; {refused} refused, to be sent again{more}{lacking}"
+
+
+def _not_counted(operation: Operation) -> str:
+    """A cost that no gateway counts."""
+    if operation.refuses_until:
+        return f"; requests fail at once until `{operation.refuses_until}`, and are not counted"
+    if operation.forced:
+        return "; the time from the cluster's failure to the fence is not in it"
+    return ""
+
+
+def archive_line(seal: Seal | None, file: Path) -> str:
+    """The place of an operation in its export."""
+    what = "no seal" if seal is None else f"seal {seal.number} of {seal.at}"
+    return f"{what}; whether it is unchanged: `switchyard history verify {file}`"
 
 
 def seals_page(report: SealReport) -> Page:
@@ -133,6 +184,11 @@ def seals_page(report: SealReport) -> Page:
         yield (
             f"{amount(report.earlier, 'operation')} without a seal ended before the first one: `switchyard history "
             "seal` seals them as they are now"
+        )
+    if report.platform:
+        yield (
+            f"{amount(report.platform, 'change')} of the platform (users, rights, quotas): no seal covers them, so "
+            "compare them with the platform's own history"
         )
     yield f"fingerprint to keep elsewhere: {newest}"
 

@@ -22,23 +22,31 @@ def entries_page(documents: Sequence[Mapping[str, Any]], with_key: bool = False)
     return [Table([*columns, *shown], rows)]
 
 
-def history_page(documents: Sequence[Mapping[str, Any]]) -> Page:
+def history_page(documents: Sequence[Mapping[str, Any]], with_kind: bool = False) -> Page:
     rows = [
         [
             document["changed"],
+            *([document["kind"]] if with_kind else []),
             document["key"],
             document["version"],
             document["by"],
             document["reason"],
-            _values(document["value"]),
+            _changed(document),
         ]
         for document in documents
     ]
-    return [Table(["changed", "key", "version", "by", "reason", "value"], rows)]
+    kind = ["kind"] if with_kind else []
+    return [Table(["changed", *kind, "key", "version", "by", "reason", "value"], rows)]
+
+
+def _changed(document: Mapping[str, Any]) -> str:
+    """The value; of a deletion the one before it, as far as it is known: keys of rules and quotas say nothing."""
+    before = document.get("before")
+    return f"deleted, it was {_values(before)}" if before and document["value"] is None else _values(document["value"])
 
 
 def change_line(document: Mapping[str, Any], dry_run: bool) -> str:
-    what = "is deleted" if document["value"] is None else f"is {_values(document['value'])}"
+    what = f"is {_changed(document)}"
     would = "Would write: " if dry_run else ""
     return f"{would}{document['kind']} {document['key']} {what} (version {document['version']})."
 

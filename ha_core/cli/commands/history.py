@@ -2,6 +2,9 @@
 
 import os
 import shlex
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import chain
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,9 +13,11 @@ from typer import Argument
 from ha_core.cli.command import CommandResult, CommandRun, Reason, Yes, command, of_report, option
 from ha_core.cli.exits import ATTENTION, FAILURE, SUCCESS
 from ha_core.cli.output import plain
+from ha_core.cli.platform import opened
 from ha_core.model import MoveOperation, Operation
 from ha_core.model.seal import SealFingerprint
 from ha_core.operations.audit.answers import answers
+from ha_core.operations.audit.archived import archived, search_archive
 from ha_core.operations.audit.checking import check_file, check_stored, seal_unsealed
 from ha_core.operations.audit.exporting import exported, moment
 from ha_core.operations.audit.posting import Receiver
@@ -22,10 +27,12 @@ from ha_core.operations.audit.strictness import be_strict
 from ha_core.operations.audit.trimming import plan_trimming, trim_history
 from ha_core.operations.clusters import registered
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.plan.audit.events import event_of, line_of
+from ha_core.plan.audit.events import event_of, line_of, platform_event
 from ha_core.plan.facts.verdict import amount
-from ha_core.present.audit import answers_page, push_page, seals_page
+from ha_core.platform import DATABASE_VARIABLE
+from ha_core.present.audit import answers_page, archive_line, push_page, seals_page
 from ha_core.present.page import Table
+from ha_core.present.registry import history_page as changes_page
 from ha_core.present.state import history_page, operations_page
 
 _Since = Annotated[str | None, option("Only operations that ended then or later (ISO 8601; UTC).", metavar="TIME")]
@@ -47,12 +54,17 @@ def show(
     by: Annotated[str, option("Only operations asked for, approved or executed by a name with this part.")] = "",
     since: Annotated[str | None, option("Only operations that began then or later (ISO 8601).", metavar="TIME")] = None,
     until: Annotated[str | None, option("Only operations that began before.", metavar="TIME")] = None,
+    file: Annotated[
+        Path | None, option("Answer from an export (NDJSON) alone, without ZooKeeper.", metavar="FILE")
+    ] = None,
 ) -> CommandResult:
+    first = None if since is None else moment(since, "--since")
+    last = None if until is None else moment(until, "--until")
+    wanted = OperationFilter(user, topic, cluster, by, first, last)
+    if file is not None:
+        return _from_export(file, operation, wanted, limit)
     store = session.environment.store
     if operation is None:
-        first = None if since is None else moment(since, "--since")
-        last = None if until is None else moment(until, "--until")
-        wanted = OperationFilter(user, topic, cluster, by, first, last)
         found = search(store, wanted, limit, before)
         document: dict[str, Any] = {
             "operations": [_with_alias(one) for one in found.operations],
@@ -74,6 +86,24 @@ def show(
     answered = answers(known, entries)
     audit = {"operation": _with_alias(known), "answers": answered, "history": entries}
     return CommandResult(audit, [*answers_page(known, answered), *history_page(entries)])
+
+
+def _from_export(file: Path, operation: str | None, wanted: OperationFilter, limit: int) -> CommandResult:
+    if operation is None:
+        listed = search_archive(file, wanted, limit)
+        document = {
+            "operations": [_with_alias(one) for one in listed.operations],
+            "unreadable": listed.unreadable,
+            "changes": listed.changes,
+        }
+        more = [f"this version cannot read {one}" for one in listed.unreadable]
+        changes = changes_page(listed.changes, with_kind=True) if listed.changes else []
+        return CommandResult(document, [*operations_page(listed.operations), *more, *changes])
+    found = archived(file, operation)
+    answered = answers(found.operation, found.history)
+    audit = {"operation": _with_alias(found.operation), "answers": answered, "history": found.history}
+    page = [*answers_page(found.operation, answered), *history_page(found.history), archive_line(found.seal, file)]
+    return CommandResult({**audit, "seal": found.seal}, page)
 
 
 _NAMES = ("user", "topic", "cluster", "by", "since", "until")
@@ -111,6 +141,10 @@ def export(
     ndjson: Annotated[
         bool, option("CloudEvents 1.0 in JSON, one in a line; equal states give equal bytes.", "--ndjson")
     ] = False,
+    database: Annotated[
+        str | None,
+        option("The platform's database: its changes of users, rights and quotas too.", envvar=DATABASE_VARIABLE),
+    ] = None,
 ) -> CommandResult:
     store = session.environment.store
     first = None if since is None else moment(since, "--since")
@@ -118,7 +152,8 @@ def export(
     if first is not None and last is not None and first >= last:
         raise RefusedError(f"--since {since} is not before --until {until}. Exchange them.")
     installation = store.cluster_id()
-    events = (event_of(installation, one) for one in exported(store, first, last))
+    operations = (event_of(installation, one) for one in exported(store, first, last))
+    events = chain(operations, _platform_events(session, installation, database, first, last))
     if ndjson and not session.out.as_json:
         for event in events:
             session.out.write(line_of(event) + b"\n")
@@ -133,6 +168,15 @@ def export(
     return CommandResult(
         {"events": found}, [Table(("seal", "operation", "result", "ended"), rows, whole=("operation",))]
     )
+
+
+def _platform_events(
+    session: CommandRun, installation: str, database: str | None, first: datetime | None, last: datetime | None
+) -> Iterator[dict[str, Any]]:
+    if database:
+        read = opened(session, database).read
+        for one in read.changes(first, last):
+            yield platform_event(installation, read.with_before(one))
 
 
 @command("history seal", "Seal operations that ended without a seal, under an earlier version, as they are now.")

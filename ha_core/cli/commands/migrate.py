@@ -11,6 +11,7 @@ from ha_core.cli.command import (
     CommandRun,
     DrainTimeout,
     DryRun,
+    LeaveSetting,
     OperationId,
     Reason,
     Yes,
@@ -58,6 +59,7 @@ def migrate(
     groups: Annotated[str, option("leave (groups stay) | move (groups that read the topics come along).")] = "leave",
     batch_topics: Annotated[int, option("Topics in one operation, at most.", min=1, max=10_000)] = TOPICS_PER_BATCH,
     pause: Annotated[float, option("Seconds between two batches.", min=0.0)] = 0.0,
+    leave_setting: LeaveSetting = None,
     drain_timeout: DrainTimeout = 10.0,
     dry_run: DryRun = False,
     wait: Annotated[bool, option("Wait until every topic has crossed over.", "--wait")] = False,
@@ -71,6 +73,7 @@ def migrate(
         "finish_after_s": finish_after,
         "drain_timeout_s": drain_timeout,
         "groups": groups,
+        "settings_left_alone": tuple(leave_setting or ()),
     }
     continued = engine.Continued({})
     if not (dry_run or cuts):  # the request has no cuts, so those of an interrupted operation cannot be compared

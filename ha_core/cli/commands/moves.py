@@ -10,6 +10,7 @@ from ha_core.cli.command import (
     CommandRun,
     DrainTimeout,
     DryRun,
+    LeaveSetting,
     OperationId,
     Reason,
     Yes,
@@ -72,6 +73,7 @@ def switch(
     warn_lag_ms: Annotated[int, option("Warn if a copy's lag is longer.", min=0)] = 60_000,
     refuse_lag_records: Annotated[int | None, option("Refuse if a topic's copy lacks more records.", min=0)] = None,
     refuse_lag_ms: Annotated[int | None, option("Refuse if a copy's lag is longer.", min=0)] = None,
+    leave_setting: LeaveSetting = None,
     drain_timeout: DrainTimeout = 10.0,
 ) -> CommandResult:
     parameters = {
@@ -86,6 +88,7 @@ def switch(
         "refuse_lag_ms": refuse_lag_ms,
         "damaged_copies": damaged_copies,
         "verify": verify,
+        "settings_left_alone": tuple(leave_setting or ()),
     }
     if require_whole(scope, origin):
         environment = session.environment
@@ -119,6 +122,7 @@ def migrate_from_fault(
     force: Annotated[bool, option("Take the cluster for dead even if it answers.", "--force")] = False,
     dry_run: DryRun = False,
     yes: Yes = False,
+    leave_setting: LeaveSetting = None,
     drain_timeout: DrainTimeout = 10.0,
 ) -> CommandResult:
     request = fault_request(
@@ -132,6 +136,7 @@ def migrate_from_fault(
         groups=groups,
         damaged_copies=damaged_copies,
         max_rate_records_s=max_rate,
+        settings_left_alone=tuple(leave_setting or ()),
         drain_timeout_s=drain_timeout,
     )
     return _move(session, request, dry_run, yes)

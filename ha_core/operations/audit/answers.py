@@ -27,6 +27,8 @@ _WITHOUT_QUESTION = frozenset({"--yes", "-y"})
 _OF_A_SHELL = frozenset("();<>|&$")
 _OF_A_RUN = re.compile(r"(?:(?P<asked>.+?)(?:, approved by (?P<approved>.+))? )?\((?P<run>airflow:.+)\)")
 """The author of an operation before each of them had its field."""
+_ELSEWHERE = frozenset({"reason", "revision", JUDGED})
+"""Parts of a step's detail that other answers have."""
 CLOCK = "the clock"
 """In place of the user who asked, in operations of that time."""
 GO_ON = ("switchyard resume {id}", "switchyard undo {id}")
@@ -91,6 +93,8 @@ class Answers:
     compared: ComparedCopies | None
     cuts: tuple[PartitionCut, ...]
     moved_groups: tuple[str, ...]
+    changed: Mapping[str, Any]
+    """Changes of an operation of one revision, as its step noted them; empty for moves."""
     revision: int | None
     steps: tuple[StepTime, ...]
     executors: tuple[str, ...]
@@ -101,6 +105,8 @@ class Answers:
     """When it took its locks: later than `asked_at` by the time of planning and approval."""
     ended_at: str | None
     result: str
+    verified: tuple[str, ...]
+    """Findings of a move's verification, each as a sentence; empty: not known, or there was none."""
     next: tuple[str, ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -119,8 +125,8 @@ class Answers:
 
 _PLAIN = (
     *("asked_by", "asked_at", "approval", "approved_by", "approved_at", "run_url", "bundle_version", "why"),
-    *("scope", "route", "mode", "topics", "groups", "moved_groups", "revision", "executors"),
-    *("state", "begun_at", "ended_at", "result", "next"),
+    *("scope", "route", "mode", "topics", "groups", "moved_groups", "changed", "revision", "executors"),
+    *("state", "begun_at", "ended_at", "result", "verified", "next"),
 )
 
 
@@ -146,6 +152,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
         compared=operation.move_evidence.compared,
         cuts=() if gone else partition_cuts(operation, {}),
         moved_groups=move.moves.groups if move and operation.moving else (),
+        changed={} if gone or move else changed(operation, history),
         revision=operation.revision or None,
         steps=step_times(history),
         executors=tuple(dict.fromkeys([operation.by, *(entry.by for entry in history if entry.by)])),
@@ -154,6 +161,7 @@ def answers(operation: Operation, history: Sequence[HistoryEntry]) -> Answers:
         begun_at=operation.started,
         ended_at=operation.ended,
         result=operation.result,
+        verified=tuple(verified(operation, history)) if move else (),
         next=next_commands(operation),
     )
 
@@ -185,6 +193,28 @@ def judgements(history: Iterable[HistoryEntry]) -> Iterator[Judgement]:
                 yield Judgement.model_validate(row)
             except ValidationError:
                 continue
+
+
+def changed(operation: Operation, history: Iterable[HistoryEntry]) -> dict[str, Any]:
+    """The detail of the step in which the revision of a single operation was made."""
+    found = (entry.detail for entry in history if entry.step == operation.kind and entry.outcome == "done")
+    return {key: value for key, value in next(found, {}).items() if key not in _ELSEWHERE}
+
+
+def verified(operation: Operation, history: Iterable[HistoryEntry]) -> Iterator[str]:
+    """Findings of the step `verify` of a move, which its result sums up as "verified"."""
+    detail = next((one.detail for one in history if one.step == "verify" and one.outcome == "done"), None)
+    if detail is None:
+        return
+    yield f"every live gateway served revision {operation.revision} or a later one"
+    origin, found = (operation.route or ("the origin", ""))[0], str(detail.get("origin", ""))
+    if found == "unchanged":
+        yield f"the log ends of {origin} were read after the cut and lay where the cut had found them"
+    elif operation.forced:
+        yield f"{origin} was taken for dead, so its logs were not read"
+    elif found:
+        why = found.removeprefix("not asked").removeprefix(": ")
+        yield f"the logs of {origin} were not read after the cut" + (f": {why}" if why else "")
 
 
 def cost(operation: Operation, history: Iterable[HistoryEntry]) -> Cost:
@@ -235,7 +265,9 @@ def next_commands(operation: Operation) -> tuple[str, ...]:
 
 
 def way_back(operation: Operation) -> str:
-    """The command that moves the same things home again; empty: there is none."""
+    """The command that takes the change back, or moves the same things home; empty: there is none."""
+    if operation.refuses_until:
+        return operation.refuses_until
     if operation.state != "succeeded" or not operation.FENCES or operation.route is None:
         return ""
     origin, target = operation.route

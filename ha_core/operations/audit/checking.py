@@ -11,7 +11,7 @@ from typing import Any
 from ha_core.model.seal import SealedOperation, SealFingerprint, SealHead
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
-from ha_core.plan.audit.events import ReadEvent, read_line
+from ha_core.plan.audit.events import PlatformChangeEvent, ReadEvent, read_line
 from ha_core.plan.audit.seal_check import SealCheck, SealFault
 from ha_core.plan.facts.verdict import listed
 from ha_core.store.errors import StoreError
@@ -35,6 +35,8 @@ class SealReport:
     """Operations that ended before the first seal, under an earlier version, and have none."""
     strict: bool | None
     """None: not known, as of a file."""
+    platform: int = 0
+    """Changes of the platform in a file: no seal covers them."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -44,6 +46,7 @@ class SealReport:
             "faults": [{"kind": fault.kind, "about": fault.about, "text": fault.text} for fault in self.faults],
             "earlier": self.earlier,
             "strict": self.strict,
+            "platform_changes": self.platform,
         }
 
 
@@ -109,7 +112,11 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     source, first_at = "", ""
     faults = _Faults()
     unsealed = _Unsealed()
-    for event in _events(path):
+    platform = 0
+    for event in lines_of(path):
+        if isinstance(event, PlatformChangeEvent):
+            platform += 1
+            continue
         one, source = event.sealed, source or event.source
         faults.add(_of_event(event, source))
         if one.seal is None:
@@ -128,7 +135,8 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     late = unsealed.since(first_at)
     faults.add(map(_without_seal, late))
     faults.add(check.end(None))
-    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), unsealed.count - len(late), None)
+    earlier = unsealed.count - len(late)
+    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), earlier, None, platform)
 
 
 class _Faults:
@@ -173,7 +181,16 @@ def _without_seal(name: str) -> SealFault:
     return SealFault("unsealed", name, "it ended without a seal, under an earlier version or a damage")
 
 
-def _events(path: Path) -> Iterator[ReadEvent]:
+def events_of(path: Path) -> Iterator[ReadEvent]:
+    """The operations of an export; raises as `lines_of` does."""
+    return (line for line in lines_of(path) if isinstance(line, ReadEvent))
+
+
+def lines_of(path: Path) -> Iterator[ReadEvent | PlatformChangeEvent]:
+    """All lines of an export.
+
+    :raises RefusedError: it cannot be read, or a line is no event.
+    """
     number = 0
     try:
         with path.open(encoding="utf-8") as file:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 
 from ha_core.model import MoveOperation, Operation
 from ha_core.operations.audit.answers import provenance
@@ -43,6 +46,13 @@ class OperationFilter:
             and self.by.lower() in authors
             and within(operation.started, self.since, self.until)
         )
+
+    def matches_change(self, change: Mapping[str, Any]) -> bool:
+        """Whether a change of the platform matches: its value names the user or topic. It has no cluster."""
+        value = json.dumps(change.get("value"), ensure_ascii=False) + str(change.get("key", ""))
+        named = all(name in value for name in (self.user, self.topic) if name)
+        by = self.by.lower() in str(change.get("by", "")).lower()
+        return named and by and not self.cluster and within(str(change.get("changed", "")), self.since, self.until)
 
 
 def _user(entry: str) -> str:

@@ -1,6 +1,6 @@
 """Masking a cluster, after a check of its dependents, and unmasking it after a health probe."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -8,13 +8,15 @@ from ha_core.kafka.errors import KafkaAdminError
 from ha_core.model import Cluster, KnownTopic, Mask, View
 from ha_core.model.operation import SingleKind
 from ha_core.operations.engine.cluster_admins import answering, no_such_cluster
+from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
 from ha_core.operations.engine.report import Report
 from ha_core.operations.engine.single import Expected, run_single
 from ha_core.plan.absence.masking import Affected, affected, holders_of
 from ha_core.plan.absence.returned import unconfirmed
-from ha_core.plan.facts.verdict import amount, error, listed
+from ha_core.plan.facts.judged import judgement
+from ha_core.plan.facts.verdict import Verdict, amount, error, listed, warning
 
 LOOK_S = 10.0
 
@@ -109,11 +111,40 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
         if back:
             words += f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` checks their records."
     detail: dict[str, Any] = {"cluster": name, "reason": reason}
-    if depends.anything:
-        detail["depends"] = {what: len(several) for what, several in depends.to_json().items()}
+    if mask is not None:
+        found = [*_stalling(name, depends)]
+        judged = judgement(environment.now(), environment.store.load().revision, found)
+        detail |= {"force": force, "depends": _kept(depends), JUDGED: [judged.model_dump(mode="json")]}
     expected: Expected = {(Cluster, name): version}
     report = run_single(environment, change, reason, (before.model_copy(update={"masked": mask}),), expected, detail)
     return MaskOutcome(words, report, depends)
+
+
+MAX_KEPT = 50
+"""Names of each kind in the history."""
+
+
+def _kept(depends: Affected) -> dict[str, Any]:
+    """For the history: the number of each kind of dependents, and the first names."""
+    return {
+        what: {"count": len(several), "names": sorted(several)[:MAX_KEPT]}
+        for what, several in depends.to_json().items()
+        if several
+    }
+
+
+def _stalling(name: str, depends: Affected) -> Iterator[Verdict]:
+    """Things that stall while the cluster is masked; the operator saw them before."""
+    about = f"cluster {name}"
+    for thing, (one, many), what, names in (
+        ("topic", ("is", "are"), "written there and nowhere else, so no client can write", depends.written),
+        ("topic", ("has", "have"), "older records there, whose readers wait", depends.older),
+        ("group", ("is", "are"), "coordinated there, and can neither be joined nor commit", depends.groups),
+        ("user", ("is", "are"), "bound there, or uses what stalls", tuple(depends.users)),
+    ):
+        if names:
+            text = f"{amount(len(names), thing, one, many)} {what}: {listed(sorted(names))}."
+            yield warning("masked-origin", about, text, number=len(names))
 
 
 def _holders(environment: Environment, view: View) -> dict[str, list[str]]:

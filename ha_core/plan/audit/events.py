@@ -9,10 +9,12 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ha_core.model.seal import ExportedEvent, SealedOperation, canonical
+from ha_core.model.seal import ExportedChange, ExportedEvent, SealedOperation, canonical
 
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 TYPE = "switchyard.operation."
+PLATFORM_TYPE = "switchyard.platform.changed"
+"""A change of users, rights, quotas: it is of the platform's database, and no seal covers it."""
 SOURCE = "/switchyard/"
 MAX_WHY = 200
 
@@ -37,6 +39,21 @@ def event_of(installation: str, one: SealedOperation) -> dict[str, Any]:
     return event
 
 
+def platform_event(installation: str, change: Mapping[str, Any]) -> dict[str, Any]:
+    """:param change: as `switchyard platform history --json` has it, without hidden fields."""
+    name = f"{change['kind']}/{change['key']}"
+    return {
+        "specversion": "1.0",
+        "id": f"{name}/{change['version']}",
+        "source": f"{SOURCE}{installation}",
+        "type": PLATFORM_TYPE,
+        "subject": name,
+        "time": change["changed"],
+        "datacontenttype": "application/json",
+        "data": {"change": dict(change)},
+    }
+
+
 def line_of(event: Mapping[str, Any]) -> bytes:
     """Without the line's end."""
     return canonical(event)
@@ -54,10 +71,18 @@ class ReadEvent(NamedTuple):
     differs: tuple[str, ...]
 
 
-def read_line(line: str) -> ReadEvent:
+class PlatformChangeEvent(NamedTuple):
+    """A line of an export with a change of the platform."""
+
+    change: dict[str, Any]
+
+
+def read_line(line: str) -> ReadEvent | PlatformChangeEvent:
     """:raises ValueError: it is no exported event, or says something twice."""
     try:
         event = json.loads(line, object_pairs_hook=_once)
+        if isinstance(event, dict) and event.get("type") == PLATFORM_TYPE:
+            return PlatformChangeEvent(ExportedChange.model_validate(event).data.change)
         read = ExportedEvent.model_validate(event)
     except (ValueError, RecursionError) as error:
         first = " ".join(str(error).split())[:MAX_WHY]
