@@ -19,6 +19,7 @@ from ha_core.operators.migration import RollbackMigrationOperator
 PARAMS = {
     forms.FIRST: forms.dry_run("Only show whether there is a way back."),
     "operation": forms.field("Operation", "Its id, such as **migrate-20260101-120000-0a1b**.", "string", minLength=1),
+    "reason": forms.optional_text("Reason", "Kept in the history, with the user who triggered the run."),
 }
 
 with switchyard_dag(

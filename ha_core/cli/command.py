@@ -43,6 +43,7 @@ Cluster = Annotated[str, typer.Argument(metavar="CLUSTER")]
 OperationId = Annotated[str, typer.Argument(metavar="OPERATION")]
 Patterns = Annotated[list[str] | None, typer.Argument(metavar="[TOPIC]…", help="Names or patterns. Default: all.")]
 Reason = Annotated[str, option("The reason, kept in the history.")]
+WhyUndone = Annotated[str, option("The reason, kept in the history.", "--reason")]
 DryRun = Annotated[bool, option("Only show the plan and its verdicts.", "--dry-run")]
 Yes = Annotated[bool, option("Do not ask for confirmation.", "--yes")]
 LeaveSetting = Annotated[

@@ -230,9 +230,11 @@ class RollbackMigrationOperator(SwitchyardOperator):
     """Undo a migration, as long as nothing was written to the target; otherwise fail and name the way to move back.
 
     :param operation_id: from `switchyard migrations`.
+    :param reason: kept in the history; "" if none is given.
     """
 
     operation_id: Any = Text(name="operation")
+    reason: Any = Text("")
 
     def work(self) -> dict[str, Any]:
         from ha_core.operations.migration.crossing.migrate import would_roll_back
@@ -243,7 +245,7 @@ class RollbackMigrationOperator(SwitchyardOperator):
             self.log.info("%s", words)
             self.would(words, objections=["none"])
             return {"result": "planned"}
-        report = engine.undo(self.environment, self.operation_id)
+        report = engine.undo(self.environment, self.operation_id, self.reason)
         self.say_reports([report])
         if report.result != "undone":
             raise AirflowFailException(f"Operation {report.operation} is {report.result}: it was not undone.")

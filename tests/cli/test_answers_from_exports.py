@@ -129,6 +129,17 @@ def test_a_mask_keeps_who_stalled_and_does_not_claim_that_no_client_was_refused(
     assert "no client was refused" not in page
 
 
+def test_an_operation_that_was_taken_back_says_by_whom_and_why(store: MemoryStore) -> None:
+    operation = a_switch(id="switch-1", state="planned", by="alice (airflow:switch/r)")
+    store.create_operation(operation, ["topic:orders"])
+
+    assert run("undo", "switch-1", "--reason", "INC-3 is off")[0] == 0
+
+    (result,) = [line for line in shown("history", "switch-1").splitlines() if line.startswith("10 result")]
+    assert result.startswith("10 result: taken back by cli:")
+    assert result.endswith(": asked for by the operator: INC-3 is off")
+
+
 def test_a_reconciled_cluster_says_what_was_lost_in_each_partition(store: MemoryStore) -> None:
     tails = [[0, "counted", 90, 97, 7, 512, None], [1, "gone", 40, None, None, None, None]]
     operation = SingleOperation(

@@ -95,6 +95,15 @@ def test_a_lag_above_a_bound_that_was_asked_for_warns_or_refuses(
     assert "copy-lags" not in codes(mirrored(*lags, forced=forced, **{bound: request_[bound] + 1}))
 
 
+def test_a_level_copy_loses_only_what_its_dead_source_got_since() -> None:
+    level = of(mirrored(LEVEL, LEVEL, forced=True), "goes-to-copy")
+    behind = of(mirrored(LEVEL, CopyLag("copying", 40, 1_000, 1.0, reached=10), forced=True), "goes-to-copy")
+
+    assert "lacked nothing" in level.text
+    assert level.text.endswith("; what east got since is lost.")
+    assert behind.text.endswith("; that, and what east got since, is lost.")
+
+
 HALTED = {
     "stopped": CopyLag("stopped", None, None, 1.0, "the source was truncated"),
     "waiting for its source": CopyLag("waiting", None, None, 1.0, "the source does not answer"),

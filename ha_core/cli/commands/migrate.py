@@ -14,6 +14,7 @@ from ha_core.cli.command import (
     LeaveSetting,
     OperationId,
     Reason,
+    WhyUndone,
     Yes,
     code_of,
     command,
@@ -102,11 +103,13 @@ def migrate(
 
 
 @command("rollback", "Undo a migration, as long as nothing was written to the target.")
-def rollback(session: CommandRun, operation: OperationId, dry_run: DryRun = False) -> CommandResult:
+def rollback(
+    session: CommandRun, operation: OperationId, reason: WhyUndone = "", dry_run: DryRun = False
+) -> CommandResult:
     if dry_run:
         would = would_roll_back(session.environment, operation)
         return CommandResult({"result": "planned", "outcome": would}, [would])
-    return of_report(engine.undo(session.environment, operation), wanted="undone")
+    return of_report(engine.undo(session.environment, operation, reason), wanted="undone")
 
 
 @command("migrations", "Topics that have moved or are moving: status, cut, progress, age, and blockers.")

@@ -13,6 +13,7 @@ from ha_core.cli.command import (
     LeaveSetting,
     OperationId,
     Reason,
+    WhyUndone,
     Yes,
     carry_out,
     command,
@@ -162,8 +163,8 @@ def resume(
 
 
 @command("undo", "Undo an operation that has not cut yet: fences, adopted members, created topics, locks.")
-def undo(session: CommandRun, operation: OperationId) -> CommandResult:
-    return of_report(engine.undo(session.environment, operation), wanted="undone")
+def undo(session: CommandRun, operation: OperationId, reason: WhyUndone = "") -> CommandResult:
+    return of_report(engine.undo(session.environment, operation, reason), wanted="undone")
 
 
 def _move(session: CommandRun, request: MoveRequest, dry_run: bool, yes: bool) -> CommandResult:

@@ -48,6 +48,8 @@ class Journal(Generic[AnyOperation_co]):
 
     complete: Callable[[str], Any]
     """Brings another operation to its end, where a step needs that, and returns its report. Set by `holding`."""
+    asked_for: str = ASKED_FOR
+    """The reason of an undo that an operator asks for, with the operator's own words if there are some."""
 
     def __init__(self, environment: Environment, operation: AnyOperation_co, epoch: int) -> None:
         self.environment = environment

@@ -12,7 +12,7 @@ from ha_core.model import MoveRequest
 from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
-from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.steps import AnyStep, Steps
 from ha_core.plan.engine.revision import FINAL, MoveDamagedError
 from ha_core.store.errors import FencedOffError, StoreUnavailableError
@@ -111,7 +111,7 @@ class Kind(ABC):
         if operation.state in FINAL:
             journal.release()
         else:
-            self.take_back(journal, ASKED_FOR)
+            self.take_back(journal, journal.asked_for)
 
     def release(self, journal: Journal[Any]) -> bool:
         """Remove fences and locks by undoing it. False: it has to continue, as by `advance`."""

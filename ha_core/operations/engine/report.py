@@ -174,7 +174,7 @@ def report_of(
     except StoreError as unread:
         # The result is known, and has to be reported even if its details cannot be read now.
         environment.say(f"the details of operation {operation.id} cannot be read: {unread}")
-    quiet = result in {"succeeded", "crossing"} or operation.result == ASKED_FOR
+    quiet = result in {"succeeded", "crossing"} or operation.result.startswith(ASKED_FOR)
     text = error or ("" if quiet else operation.result)
     evidence = operation.move_evidence
     copies = evidence.stayed, evidence.compared, evidence.kept_out

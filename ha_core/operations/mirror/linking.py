@@ -17,7 +17,7 @@ from ha_core.operations.copies.syncing.topics import make_copies
 from ha_core.operations.engine.creating import StartableProposal
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, unchanged
-from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.revisions import MAX_REVISION_BYTES, Touched, commit_now, nested_by_topic
 from ha_core.operations.engine.steps import Effect
 from ha_core.operations.move.common_steps import MoveKind, MoveSteps
@@ -211,4 +211,4 @@ class Link(MoveKind):
                 f"The mirrors of operation {operation.id} are linked. `switchyard mirror unlink TOPIC… --to "
                 f"{operation.request.target}` ends them."
             )
-        self.take_back(journal, ASKED_FOR)
+        self.take_back(journal, journal.asked_for)

@@ -19,7 +19,7 @@ from ha_core.operations.clusters.registered import running_operations
 from ha_core.operations.engine.creating import Startable, await_free, create_operation, interrupted
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import MoveError, RefusedError, StepFailedError
-from ha_core.operations.engine.journal import Journal, holding
+from ha_core.operations.engine.journal import ASKED_FOR, Journal, holding
 from ha_core.operations.engine.kind import Kind
 from ha_core.operations.engine.orphan_recovery import OrphanRecovery
 from ha_core.operations.engine.report import Report, report_of
@@ -123,12 +123,15 @@ def resume(
         return _to_the_end(journal, at_once)
 
 
-def undo(environment: Environment, operation_id: str) -> Report:
+def undo(environment: Environment, operation_id: str, reason: str = "") -> Report:
     """Undo the operation. Safe to repeat.
 
+    :param reason: the operator's, for the history; "" if none was given.
     :raises RefusedError: the cut is published; the way back is a switch the other way.
     """
     with holding(environment, operation_id, resume) as journal:
+        if reason.strip():
+            journal.asked_for = f"{ASKED_FOR}: {reason.strip()}"
         KINDS[journal.operation.kind].undo(journal)
         return report_of(journal.environment, journal.operation)
 

@@ -77,13 +77,17 @@ def _behind(case: PreflightCase, name: str) -> Verdict:
     bound = lag_bound(case, case.to_copies[name])
     if bound.unknown:
         records, noted = by_notes(case, name)
-        more = f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
-        lost = more if noted else f"what {origin} acknowledged beyond it is lost"
+        lost = _lost(origin, records) if noted else f"what {origin} acknowledged beyond it is lost"
         text = f"{text}{_how_far(bound)}{noted}: {lost} for readers."
         return _unknown(case, about, text, way, records, bound)
-    text = f"{text}, which lacked {bound.lacked}; that, and what {origin} got since, is lost."
+    text = f"{text}, which lacked {bound.lacked}; {_lost(origin, bound.records)}."
     level = warning if bound.records else info
     return level("goes-to-copy", about, text, way, number=bound.records, unit="records")
+
+
+def _lost(origin: str, records: int | None) -> str:
+    """:param records: that the copy lacked; 0, None: none are known."""
+    return f"that, and what {origin} got since, is lost" if records else f"what {origin} got since is lost"
 
 
 def _how_far(bound: CopyLagBound) -> str:

@@ -33,7 +33,10 @@ FIELDS: Mapping[str, tuple[StartField, ...]] = {
     "settle_migrations": (),
     "age_migrations": (),
     "sync_mirrors": (),
-    "rollback_migration": (StartField("operation", "Operation", "Its topics have not begun to cross over."),),
+    "rollback_migration": (
+        StartField("operation", "Operation", "Its topics have not begun to cross over."),
+        _REASON,
+    ),
     "rehearse": (
         StartField("scope", "Scope", "What moves, one entry a line: user:NAME, topic:NAME and so on.", several=True),
         StartField("from", "From", "The cluster that the drill leaves."),

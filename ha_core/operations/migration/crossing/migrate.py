@@ -13,7 +13,7 @@ from ha_core.model.move_request import UnreadPolicy
 from ha_core.operations.engine.cluster_admins import presence
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
-from ha_core.operations.engine.journal import ASKED_FOR, Journal
+from ha_core.operations.engine.journal import Journal
 from ha_core.operations.engine.kind import OperationLook
 from ha_core.operations.engine.revisions import Touched, write_all
 from ha_core.operations.engine.steps import Effect
@@ -128,7 +128,7 @@ class Migrate(MoveKind):
         if fenced(journal.operation, topics, {}):
             lift(journal)
         require_way_back(journal.environment, journal.operation, topics)
-        self.take_back(journal, ASKED_FOR)
+        self.take_back(journal, journal.asked_for)
 
     def release(self, journal: Journal[MigrateOperation]) -> bool:
         """A crossing with proposed cuts continues: no client waits for it, and it keeps its locks until it ends."""
