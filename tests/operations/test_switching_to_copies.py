@@ -11,6 +11,7 @@ from ha_core.kafka.facts import TopicSpec
 from ha_core.kafka.verifying import copies_of
 from ha_core.mirror.split import fields
 from ha_core.model import Mirror, Operation, Topic
+from ha_core.operations.clusters.masking import mask_cluster, unmask_cluster
 from ha_core.operations.copies.comparing import compare_mirrors
 from ha_core.operations.engine.cluster_admins import admin_of
 from ha_core.operations.engine.creating import create_operation
@@ -24,7 +25,7 @@ from stack.harness import Stack
 from tests.kafka.clients import produce
 from tests.kafka.mirroring import caught_up, content, copying, wait_until
 from tests.kit.mirroring import Copiers
-from tests.kit.moving import a_move, copiers_of, linked
+from tests.kit.moving import a_move, copiers_of, linked, moved
 from tests.kit.stacks import operator
 from tests.kit.waiting import until
 from tests.operations.flipping import flip
@@ -112,7 +113,7 @@ def damaged(stack: Stack, environment: Environment) -> tuple[str, list[str]]:
     east, west = (admin_of(environment, cluster) for cluster in ("east", "west"))
     east.create_topics([TopicSpec(name, PARTITIONS, 1)])
     for partition in range(PARTITIONS):
-        produce(at(environment, "east"), name, 100, partition=partition, linger_ms="0")
+        produce(at(environment, "east"), name, 100, partition=partition, batch_num_messages="10")
     linked(environment, name)
     (mirror,) = mirrors(environment, name).values()
     ensure_copy_log(west, mirror.log, mirror.log_partitions)
@@ -144,8 +145,31 @@ def test_a_planned_switch_to_a_copy_that_differs_is_undone_and_names_the_first_o
     assert not [lock for lock in environment.store.locks() if lock.operation == operation.id]
     failed = next(entry for entry in environment.store.history(operation.id) if entry.outcome == "failed")
     assert (failed.step, failed.detail["verdicts"][0]["code"]) == ("compare", "copy-differs")
-    # And who says so goes all the same
+    # When the operator leaves the comparison out, it goes all the same
     assert engine.resume(environment, begun(environment, topic, verify="none").id).result == "succeeded"
+
+
+def test_a_copy_whose_last_record_differs_is_given_clients_by_a_forced_switch_only(
+    stack: Stack, environment: Environment, damaged: tuple[str, list[str]]
+) -> None:
+    # Given copies that differ from their sources in the last record
+    topic, _ = damaged
+    for partition in range(PARTITIONS):
+        flip(stack, "west", topic, partition, last=True)
+    # When the topic is to go there without a comparison
+    report = engine.resume(environment, begun(environment, topic, verify="none").id)
+    # Then its copiers find the difference, and it stays: no one can tell which of both logs is right
+    assert (report.result, stored(environment, topic).clusters) == ("undone", {"east"})
+    assert "source and copy differ" in report.error
+    assert "another record at offset 99 than the copy" in report.error
+    # When east is masked, and the operator takes the copy for right
+    mask_cluster(environment, "east", "its disk was restored", force=True)
+    try:
+        forced = moved(environment, a_move(topic, mode="forced", unread="skip"))
+    finally:
+        unmask_cluster(environment, "east", "the test has ended")
+    # Then it goes
+    assert (forced.result, forced.error, stored(environment, topic).writers) == ("succeeded", "", {"west"})
 
 
 def test_the_comparison_before_a_switch_is_reported_and_not_repeated_by_the_next_executor(

@@ -151,8 +151,14 @@ def _other_log(lane: CopyLane, cluster: str) -> str:
     topic, partition = lane.source_key
     last = lane.last_copied
     assert last is not None
+    kept = "Save what only the copy holds, then "
+    if not lane.copy.source_topic:
+        kept = (
+            "Where the copy is right, a forced switch keeps it "
+            f"(`switchyard mask {cluster}` first if {cluster} answers). Otherwise "
+        )
     return (
-        f"the source was truncated, and written to since: {topic}-{partition} of {cluster} has another record at "
-        f"offset {last.source} than the copy, as where a broker lost its last records or its disk was restored. The "
-        f"copy holds records that the source has lost: keep them by moving the clients to the copy, or {lane.copy.anew}"
+        f"source and copy differ: {topic}-{partition} of {cluster} has another record at offset {last.source} than the "
+        "copy. The source lost its last records and was written to since (a broker lost power, its disk was restored), "
+        f"or the copy was changed. {kept}{lane.copy.anew}"
     )
