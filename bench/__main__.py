@@ -37,6 +37,7 @@ NAMES = (
     "mirror",
     "mirror_failover",
     "mirror_switch",
+    "forced_switch",
     "mirror_memory",
     "flows",
     "flows_offsets",

@@ -43,10 +43,10 @@ def run(scale: Scale, say: Say) -> BenchOutcome:
     return _outcome(clients, moved, usual, reports, moves)
 
 
-def at_work(stack: Stack, folder: Path) -> list[ClientProcess]:
+def at_work(stack: Stack, folder: Path, kinds: Sequence[str] = KINDS, records_s: float = RATE) -> list[ClientProcess]:
     """One producer and one consumer in its own group for each kind, all on one topic."""
     found = []
-    for kind in KINDS:
+    for kind in kinds:
         found.append(
             ClientProcess.start(
                 f"{kind}-consumer",
@@ -64,7 +64,7 @@ def at_work(stack: Stack, folder: Path) -> list[ClientProcess]:
                 client=f"{kind}-writes",
                 bootstrap=stack.bootstrap,
                 topic=TOPIC,
-                rate=RATE,
+                rate=records_s,
             )
         )
     return found

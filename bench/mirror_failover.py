@@ -1,6 +1,6 @@
-"""Number of records that a group gets twice when it goes on at the copy: with MirrorMaker 2's checkpoints, and with
+"""Records that a group gets twice when it goes on at the copy: with MirrorMaker 2's checkpoints, and with Switchyard.
 
-Switchyard. It follows from the number in the group's first record.
+Their number follows from the number in the group's first record.
 """
 
 import tempfile

@@ -47,6 +47,7 @@ def depends_lines(name: str, depends: Affected) -> Iterator[str]:
         ("topic", ("is", "are"), "written there", depends.written),
         ("topic", ("has", "have"), "older records there", depends.older),
         ("group", ("is", "are"), "coordinated there", depends.groups),
+        ("mirror", ("is", "are"), "not synced: settings, rights and groups stay as they are", depends.mirrors),
     ):
         if names:
             yield f"{amount(len(names), thing, one, many)} {what}: {listed(names)}"

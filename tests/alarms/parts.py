@@ -62,6 +62,8 @@ FAULTS = (
     *both("mirror", "MirrorJobDown"),
     PartFault("mirror/executor", "pause", ("MirrorWorkersAway",)),
     *both("airflow/scheduler", "AirflowPartStands"),
+    *both("airflow/dag-processor", "AirflowPartStands"),
+    *both("airflow/triggerer", "AirflowPartStands"),
     *both("airflow/api-server", "AirflowDown"),
     *both(WITH_PLATFORM, "PlatformAway"),
 )

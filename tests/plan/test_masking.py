@@ -1,6 +1,8 @@
 """Dependents of a cluster are known before it is masked."""
 
-from ha_core.model import Cluster, Group, Topic, Usage, Use, UserBindings, View
+import pytest
+
+from ha_core.model import Cluster, Group, Mirror, Topic, Usage, Use, UserBindings, View
 from ha_core.model.extent import identity
 from ha_core.plan.absence.masking import Affected, affected
 from tests.plan.maps import cut
@@ -74,7 +76,32 @@ def test_a_topic_that_does_not_exist_affects_no_user() -> None:
 def test_affected_topics_groups_and_users_are_lists_in_json() -> None:
     depends = Affected(written=("orders",), users={"alice": ("topic orders",)})
 
-    assert depends.to_json() == {"written": ["orders"], "older": [], "groups": [], "users": {"alice": ["topic orders"]}}
+    assert depends.to_json() == {
+        "written": ["orders"],
+        "older": [],
+        "groups": [],
+        "mirrors": [],
+        "users": {"alice": ["topic orders"]},
+    }
+
+
+@pytest.mark.parametrize(
+    ("masked", "expected"),
+    [
+        ("east", ("topic orders to north", "topic orders to west")),
+        ("west", ("topic orders to west",)),
+        ("south", ()),
+    ],
+)
+def test_mirrors_from_or_to_the_masked_cluster_are_named(masked: str, expected: tuple[str, ...]) -> None:
+    # Given a topic of east with a standby in west and one in north
+    both = [Mirror.of("orders", "east", target, f"east-{target}", "now", "test") for target in ("west", "north")]
+    view = View(clusters=CLUSTERS, mirrors={mirror.key: mirror for mirror in both})
+    # When a cluster is to be masked
+    found = affected(view, {}, masked, {})
+    # Then the mirrors that it is a side of are named
+    assert found == Affected(mirrors=expected)
+    assert found.anything == bool(expected)
 
 
 def test_a_partition_without_a_known_writer_counts_for_no_masked_cluster() -> None:

@@ -19,6 +19,8 @@ from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.verdict import Verdict, amount, error, listed, warning
 
 LOOK_S = 10.0
+MAX_KEPT = 50
+"""Names of each kind in the history."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +38,7 @@ def dependents_of(environment: Environment, name: str) -> Affected:
 
     :raises RefusedError: unknown cluster.
     """
-    view = environment.store.load()
-    if name not in view.clusters:
-        raise no_such_cluster(name, view.clusters)
-    return affected(view, environment.store.usage(), name, _holders(environment, view))
+    return _dependents(environment, environment.store.load(), name)
 
 
 def move_first(name: str) -> str:
@@ -101,27 +100,30 @@ def _change(environment: Environment, name: str, mask: Mask | None, reason: str,
     before, version = _read(environment, name)
     if done := already_done(environment, name, change):
         return MaskOutcome(done)
-    depends = Affected() if mask is None else dependents_of(environment, name)
+    view = environment.store.load()
+    depends = Affected() if mask is None else _dependents(environment, view, name)
     if against := objections(environment, name, change, depends, force):
         away = [error("unreachable-cluster", f"cluster {name}", against, cause="away")] if mask is None else []
         raise unchanged(f"{against}", away)
     words = f"Cluster {name} is {'back in service' if mask is None else 'masked'}."
     if mask is None:
-        back = {topic for topic, _, extent in unconfirmed(environment.store.load()) if extent.cluster == name}
+        back = {topic for topic, _, extent in unconfirmed(view) if extent.cluster == name}
         if back:
             words += f" {amount(len(back), 'topic')} took it for dead: `switchyard origins check` checks their records."
     detail: dict[str, Any] = {"cluster": name, "reason": reason}
     if mask is not None:
         found = [*_stalling(name, depends)]
-        judged = judgement(environment.now(), environment.store.load().revision, found)
+        judged = judgement(environment.now(), view.revision, found)
         detail |= {"force": force, "depends": _kept(depends), JUDGED: [judged.model_dump(mode="json")]}
     expected: Expected = {(Cluster, name): version}
     report = run_single(environment, change, reason, (before.model_copy(update={"masked": mask}),), expected, detail)
     return MaskOutcome(words, report, depends)
 
 
-MAX_KEPT = 50
-"""Names of each kind in the history."""
+def _dependents(environment: Environment, view: View, name: str) -> Affected:
+    if name not in view.clusters:
+        raise no_such_cluster(name, view.clusters)
+    return affected(view, environment.store.usage(), name, _holders(environment, view))
 
 
 def _kept(depends: Affected) -> dict[str, Any]:
@@ -141,6 +143,7 @@ def _stalling(name: str, depends: Affected) -> Iterator[Verdict]:
         ("topic", ("has", "have"), "older records there, whose readers wait", depends.older),
         ("group", ("is", "are"), "coordinated there, and can neither be joined nor commit", depends.groups),
         ("user", ("is", "are"), "bound there, or uses what stalls", tuple(depends.users)),
+        ("mirror", ("is", "are"), "from it or to it; settings, rights and groups are not synced", depends.mirrors),
     ):
         if names:
             text = f"{amount(len(names), thing, one, many)} {what}: {listed(sorted(names))}."

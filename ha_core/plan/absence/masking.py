@@ -22,14 +22,19 @@ class Affected:
     users: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     """User → `topic NAME` and `group NAME` that stop for it; empty: bound there, without known usage."""
 
+    mirrors: tuple[str, ...] = ()
+    """Mirrors from it or to it, `topic NAME to CLUSTER`: their settings, rights and groups are not synced. Records are
+    copied as long as the cluster answers."""
+
     @property
     def anything(self) -> bool:
-        return bool(self.written or self.older or self.groups or self.users)
+        return bool(self.written or self.older or self.groups or self.users or self.mirrors)
 
     def to_json(self) -> dict[str, Any]:
         """Lists throughout: Airflow shows a tuple as one word in brackets."""
         users = {user: list(uses) for user, uses in self.users.items()}
-        return {"written": [*self.written], "older": [*self.older], "groups": [*self.groups], "users": users}
+        lists = {"written": self.written, "older": self.older, "groups": self.groups, "mirrors": self.mirrors}
+        return {**{what: [*names] for what, names in lists.items()}, "users": users}
 
 
 def holders_of(topics: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -70,6 +75,13 @@ def affected(view: View, usage: Mapping[str, Usage], cluster: str, holders: Mapp
         tuple(sorted(older)),
         tuple(sorted(groups)),
         {user: users.get(user, ()) for user in sorted(bound | {name for name, what in users.items() if what})},
+        tuple(
+            sorted(
+                f"topic {mirror.topic} to {mirror.target}"
+                for mirror in view.mirrors.values()
+                if cluster in (mirror.source, mirror.target)
+            )
+        ),
     )
 
 
