@@ -110,7 +110,7 @@ def test_a_mask_keeps_who_stalled_and_does_not_claim_that_no_client_was_refused(
     store: MemoryStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     depends = Affected(written=("orders",), groups=("billing",), users={"ann": ("topic orders",)})
-    monkeypatch.setattr("ha_core.operations.clusters.masking.dependents_of", lambda *_: depends)
+    monkeypatch.setattr("ha_core.operations.clusters.masking._dependents", lambda *_: depends)
     environment = Environment(store=store.client(), by="cli:joe@ops1", session_timeout_s=0.5)
 
     report = mask_cluster(environment, "east", "INC-9", force=True).report
