@@ -127,11 +127,22 @@ class ExportedEvent(Part):
     data: ExportedData
 
 
+class ChangeSeal(Part):
+    """The seal of an exported change: the hash before, its own, and the values that they cover."""
+
+    before: str | None = None
+    hash: str
+    value: dict[str, Any] | None = None
+    deleted: dict[str, Any] | None = None
+
+
 class ChangedEntry(Part):
     change: dict[str, Any]
+    seal: ChangeSeal | None = None
 
 
 class ExportedChange(Part):
     """The part of an exported change of the platform that is read again."""
 
+    source: str
     data: ChangedEntry

@@ -66,7 +66,7 @@ class PlanAccessOperator(SwitchyardOperator):
             put, delete = (documents.parsed(getattr(self, name), f"the field {name}") for name in ("put", "delete"))
             wanted = wanted_entries(put, delete, keys)
             with self._platform(creates=not dry_run) as registry:
-                return made(registry, wanted, run_by(self.context)[:MAX_BY], self.reason, dry_run)
+                return made(registry, wanted, run_by(self.context, with_time=True)[:MAX_BY], self.reason, dry_run)
 
     def _platform(self, creates: bool = False) -> Platform:
         return PlatformHook(self.platform_conn_id).get_conn(creates)

@@ -117,11 +117,15 @@ def run_owner(context: Any) -> str:
     return f"airflow:{run.dag_id}/{run.run_id}"
 
 
-def run_by(context: Any) -> str:
-    """The author of an operation: `alice, approved by bob (airflow:DAG/RUN)`; the run alone if it is scheduled."""
-    owner, who, approver = run_owner(context), triggered_by(context), approver_of(approval_of(context))
+def run_by(context: Any, with_time: bool = False) -> str:
+    """The author of an operation: `alice, approved by bob (airflow:DAG/RUN)`; the run alone if it is scheduled.
+
+    :param with_time: with the time of the approval, for records that have no field for it: `approved by bob at TIME`.
+    """
+    answer = approval_of(context)
+    owner, who, approver, at = run_owner(context), triggered_by(context), approver_of(answer), _answered_at(answer)
     if approver:
-        who = f"{who or CLOCK}, approved by {approver}"
+        who = f"{who or CLOCK}, approved by {approver}{f' at {at}' if with_time and at else ''}"
     return f"{who} ({owner})" if who else owner
 
 
@@ -134,7 +138,7 @@ def provenance_of(context: Any) -> Provenance:
     from ha_core.model import Provenance
 
     run, answer = context["dag_run"], approval_of(context)
-    approver, at = approver_of(answer), (answer or {}).get("responded_at")
+    approver = approver_of(answer)
     base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
     scheduled = str(getattr(run, "run_type", "")).rpartition(".")[2].lower() == "scheduled"
     bundle = getattr(context["ti"], "bundle_instance", None)
@@ -142,10 +146,15 @@ def provenance_of(context: Any) -> Provenance:
         asked_by=triggered_by(context) or (SCHEDULE if scheduled else None),
         asked_at=_utc(asked) if (asked := getattr(run, "run_after", None)) is not None else None,
         approved_by=approver or None,
-        approved_at=_utc(at) if approver and at is not None else None,
+        approved_at=_answered_at(answer) if approver else None,
         run_url=f"{base}/dags/{quote(run.dag_id, safe='')}/runs/{quote(run.run_id, safe='')}" if base else None,
         bundle_version=getattr(bundle, "version", None),
     )
+
+
+def _answered_at(answer: Mapping[str, Any] | None) -> str | None:
+    at = (answer or {}).get("responded_at")
+    return None if at is None else _utc(at)
 
 
 def _utc(at: datetime | str) -> str:

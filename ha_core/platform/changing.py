@@ -11,7 +11,7 @@ from ha_core.platform.database import Database
 from ha_core.platform.entry import KINDS, Entry, Reference, first_problem, kind_of
 from ha_core.platform.errors import InvalidError, NotThereError, StaleVersionError, StillUsedError
 from ha_core.platform.reading import newest
-from ha_core.platform.stored import StoredEntry
+from ha_core.platform.stored import StoredEntry, sealed_of
 from ha_core.platform.tables import CHANGES, CLOCK, ENTRIES, MENTIONS, TYPE_VERSIONS
 from ha_core.platform.words import Name, Reason, short
 
@@ -66,8 +66,9 @@ class _Round:
     def __init__(self, connection: Connection, clock_us: Callable[[], int], by: str, reason: str) -> None:
         self._connection = connection
         self._by, self._reason = by, reason
-        last_us = connection.execute(select(CLOCK.c.last_us).with_for_update()).scalar_one()
-        self._last_us = last_us
+        row = connection.execute(select(CLOCK.c.last_us, CLOCK.c.seal).with_for_update()).one()
+        self._last_us: int = row.last_us
+        self._seal: str | None = row.seal
         self._clock_us = clock_us
 
     def run(self, edits: Sequence[Edit]) -> tuple[StoredEntry, ...]:
@@ -75,7 +76,7 @@ class _Round:
         # Checked after all edits: one of them may create what another one needs, or delete what needs it.
         self._require_needed(edits)
         self._require_unneeded(edits)
-        self._connection.execute(update(CLOCK).values(last_us=self._last_us))
+        self._connection.execute(update(CLOCK).values(last_us=self._last_us, seal=self._seal))
         return made
 
     def _one(self, edit: Edit) -> StoredEntry:
@@ -94,25 +95,18 @@ class _Round:
         self._last_us = max(self._clock_us(), self._last_us + 1)
         version = (stored_entry.version if stored_entry is not None else 0) + 1
         made = StoredEntry(edit.kind, edit.key, version, self._last_us, self._by, self._reason, entry)
-        self._write(made, is_new=stored_entry is None)
+        self._write(made, stored_entry)
         for kind in filter(None, {_version_type(stored_entry.entry if stored_entry else None), _version_type(entry)}):
             self._raise_version(edit.kind, kind)
         return made
 
-    def _write(self, made: StoredEntry, is_new: bool) -> None:
+    def _write(self, made: StoredEntry, before: StoredEntry | None) -> None:
         of_entry = {"version": made.version, "changed_us": made.changed_us, "live": made.entry is not None}
-        self._connection.execute(
-            insert(CHANGES).values(
-                kind=made.kind,
-                key=made.key,
-                version=made.version,
-                changed_us=made.changed_us,
-                value=None if made.entry is None else made.entry.text(),
-                by=made.by,
-                reason=made.reason,
-            )
-        )
-        if is_new:
+        change = made.row()
+        deleted = before.row()["value"] if made.entry is None and before is not None else None
+        self._seal = sealed_of(change, deleted, self._seal).hash
+        self._connection.execute(insert(CHANGES).values(**change, seal=self._seal))
+        if before is None:
             self._connection.execute(insert(ENTRIES).values(kind=made.kind, key=made.key, **of_entry))
         else:
             where = (ENTRIES.c.kind == made.kind, ENTRIES.c.key == made.key)

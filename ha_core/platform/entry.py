@@ -93,6 +93,11 @@ class Entry(BaseModel):
         return json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
     @classmethod
+    def shown(cls, text: str) -> dict[str, Any]:
+        """A stored value without hidden fields, as JSON that no version has interpreted."""
+        return {name: value for name, value in json.loads(text).items() if name not in cls.HIDDEN}
+
+    @classmethod
     def read(cls, value: Any) -> Self:
         """Parse JSON data.
 

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, exists, func, select
+from sqlalchemy import Connection, Row, Select, and_, exists, func, select
 
+from ha_core.model.seal import NONE_BEFORE
 from ha_core.platform.database import Database
 from ha_core.platform.entry import KINDS, kind_of
 from ha_core.platform.errors import InvalidError, NotThereError
-from ha_core.platform.stored import EntryPage, StoredEntry, stored_of
-from ha_core.platform.tables import CHANGES, ENTRIES, MENTIONS, TYPE_VERSIONS
+from ha_core.platform.stored import EntryPage, RecordedChange, StoredEntry, sealed_of, stored_of
+from ha_core.platform.tables import CHANGES, CLOCK, ENTRIES, MENTIONS, TYPE_VERSIONS
 from ha_core.platform.words import short, storable
 
 MAX_PAGE = 1000
@@ -105,19 +106,35 @@ class EntryReader:
             document["before"] = earlier[0].to_json()["value"] if earlier else None
         return document
 
-    def changes(self, first: datetime | None = None, last: datetime | None = None) -> Iterator[StoredEntry]:
+    def changes(self, first: datetime | None = None, last: datetime | None = None) -> Iterator[RecordedChange]:
         """All changes of all kinds from `first` on and before `last`, in their order, a page of them at a time."""
         after_us = -1 if first is None else _us(first) - 1
+        seal = self._seal_through(after_us)
         while True:
             query = select(CHANGES).where(CHANGES.c.changed_us > after_us)
             if last is not None:
                 query = query.where(CHANGES.c.changed_us < _us(last))
             with self._database.reading() as connection:
                 rows = connection.execute(query.order_by(CHANGES.c.changed_us).limit(MAX_PAGE)).all()
-            yield from (stored_of(row._asdict()) for row in rows)
+                deleted = {row.changed_us: _value_before(connection, row) for row in rows if row.value is None}
+            for row in rows:
+                change = row._asdict()
+                sealed = sealed_of(change, deleted.get(row.changed_us), seal, row.seal)
+                yield RecordedChange(stored_of(change), sealed)
+                seal = row.seal or seal
             if len(rows) < MAX_PAGE:
                 return
             after_us = rows[-1].changed_us
+
+    def newest_seal(self) -> str:
+        """Seal of the newest change, as its writer noted it beside the changes."""
+        with self._database.reading() as connection:
+            return connection.execute(select(CLOCK.c.seal)).scalar_one() or NONE_BEFORE
+
+    def _seal_through(self, at_us: int) -> str | None:
+        query = select(CHANGES.c.seal).where(CHANGES.c.changed_us <= at_us, CHANGES.c.seal.is_not(None))
+        with self._database.reading() as connection:
+            return connection.execute(query.order_by(CHANGES.c.changed_us.desc()).limit(1)).scalar()
 
     def type_versions(self, kind: str = "settings") -> dict[str, int]:
         """Version of each type that ever had a setting."""
@@ -167,6 +184,13 @@ def newest(connection: Connection, kind: str, key: str) -> StoredEntry | None:
         return None
     row = connection.execute(_newest().where(ENTRIES.c.kind == kind, ENTRIES.c.key == key)).first()
     return None if row is None else stored_of(row._asdict())
+
+
+def _value_before(connection: Connection, row: Row[Any]) -> str | None:
+    """The stored value that a deletion has ended."""
+    earlier = select(CHANGES.c.value).where(CHANGES.c.kind == row.kind, CHANGES.c.key == row.key)
+    query = earlier.where(CHANGES.c.changed_us < row.changed_us).order_by(CHANGES.c.changed_us.desc()).limit(1)
+    return connection.execute(query).scalar()
 
 
 def _newest() -> Select[Any]:

@@ -2,7 +2,8 @@
 
 Each change is one row of `changes`, never written again; `entries` has the newest change of each key. A deleted key
 stays there, so that its versions continue if it is created again. `clock` is one row that every writer locks: times
-are assigned and committed under it, so a reader that has seen a change has seen all earlier ones.
+are assigned and committed under it, so a reader that has seen a change has seen all earlier ones. It has the newest
+seal, which the next change is hashed with (`model.change_seal`); changes that version 0001 made have none.
 """
 
 from sqlalchemy import (
@@ -36,6 +37,7 @@ CHANGES = Table(
     Column("value", Text),
     Column("by", String(255), nullable=False),
     Column("reason", String(1000), nullable=False),
+    Column("seal", String(64)),
     Index("changes_of_key", "kind", "key", "changed_us"),
 )
 ENTRIES = Table(
@@ -64,4 +66,10 @@ TYPE_VERSIONS = Table(
     Column("type", _name(32), primary_key=True),
     Column("version", Integer, nullable=False),
 )
-CLOCK = Table("clock", METADATA, Column("id", Integer, primary_key=True), Column("last_us", BigInteger, nullable=False))
+CLOCK = Table(
+    "clock",
+    METADATA,
+    Column("id", Integer, primary_key=True),
+    Column("last_us", BigInteger, nullable=False),
+    Column("seal", String(64)),
+)

@@ -185,12 +185,11 @@ def seals_page(report: SealReport) -> Page:
             f"{amount(report.earlier, 'operation')} without a seal ended before the first one: `switchyard history "
             "seal` seals them as they are now"
         )
-    if report.platform:
-        yield (
-            f"{amount(report.platform, 'change')} of the platform (users, rights, quotas): no seal covers them, so "
-            "compare them with the platform's own history"
-        )
     yield f"fingerprint to keep elsewhere: {newest}"
+    if (changes := report.changes) is not None:
+        earlier = f"; {amount(changes.earlier, 'change')} before the first seal" if changes.earlier else ""
+        yield f"{amount(changes.checked, 'sealed change')} of the platform (users, rights, quotas) checked{earlier}"
+        yield f"fingerprint of the platform to keep elsewhere: {changes.newest}"
 
 
 def push_page(report: PushReport) -> Page:

@@ -54,7 +54,7 @@ def test_an_exported_operation_answers_as_the_stored_one_does_after_it_was_remov
     assert (code, "has no operation switch-none" in found["error"]) == (2, True)
 
 
-def test_changes_of_the_platform_are_exported_on_demand_and_checked_apart(store: MemoryStore, tmp_path: Path) -> None:
+def test_changes_of_the_platform_are_exported_on_demand_and_checked(store: MemoryStore, tmp_path: Path) -> None:
     # Given an ended operation, and a user with a right
     ended(store, "switch-1")
     database = ("--database", f"sqlite:///{tmp_path}/platform.db")
@@ -69,10 +69,10 @@ def test_changes_of_the_platform_are_exported_on_demand_and_checked_apart(store:
     assert all(one["by"].startswith("cli:") and one["changed"] for one in changes)
     assert "INC-8" in shown("history", "--file", file, "--topic", "orders")
     assert document("history", "--file", file, "--topic", "bills")["changes"] == []
-    # And a check counts what no seal covers
+    # And a check follows the seals of both
     code, report = run("history", "verify", file)
-    assert (code, report["checked"], report["platform_changes"]) == (0, 1, 2)
-    assert "2 changes of the platform" in shown("history", "verify", file)
+    assert (code, report["checked"], report["changes"]["checked"], report["faults"]) == (0, 1, 2, [])
+    assert "2 sealed changes of the platform" in shown("history", "verify", file)
     # And the time bounds hold for both
     assert document("history", "--file", exported(tmp_path, *database, "--since", "2026-01-01"))["changes"] == changes
     later = CliRunner().invoke(build(), ["history", "export", "--ndjson", *database, "--since", "2999-01-01"])

@@ -182,5 +182,5 @@ def test_a_file_without_a_value_is_refused(data: bytes | None, tmp_path: Path) -
 
 
 def test_tables_are_migrated_by_hand_too() -> None:
-    assert document("platform", "migrate") == {"before": None, "now": "0001"}
-    assert document("platform", "migrate") == {"before": "0001", "now": "0001"}
+    assert document("platform", "migrate") == {"before": None, "now": "0002"}
+    assert document("platform", "migrate") == {"before": "0002", "now": "0002"}

@@ -205,6 +205,17 @@ def test_an_operation_records_its_run_and_the_users_who_triggered_and_approved_i
     assert run_by(context({**ALICE, "triggering_user_name": None})) == "airflow:switch/r"
 
 
+def test_a_change_of_rights_is_by_the_one_who_asked_and_by_the_approver_with_the_time_of_the_approval() -> None:
+    answer = {"chosen_options": ["Approve"], "responded_by_user": {"id": "2", "name": "bob"}}
+    answer |= {"responded_at": "2026-12-01T10:00:00.5+00:00"}
+
+    by = run_by(context(ALICE, answer), with_time=True)
+
+    assert by == "alice, approved by bob at 2026-12-01T10:00:00.500Z (airflow:switch/r)"
+    assert of_run(by, "airflow:switch/r")
+    assert run_by(context(ALICE), with_time=True) == "alice (airflow:switch/r)"
+
+
 def test_an_operation_has_a_field_for_each_of_the_people_and_the_run_behind_it(monkeypatch: pytest.MonkeyPatch) -> None:
     # Given
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example/")

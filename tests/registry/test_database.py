@@ -7,11 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from sqlalchemy import text
 
-from ha_core.platform.database import Database, _write_ahead
+from ha_core.platform.database import Database, _config, _write_ahead
 from ha_core.platform.errors import DatabaseAwayError, InvalidError, SchemaError
 from ha_core.platform.kinds.users import UserEntry
 from ha_core.platform.platform import Platform
@@ -63,7 +64,7 @@ def test_a_change_is_seen_by_other_processes_after_one_of_them_has_closed_the_fi
         assert held.read.page("users").stored == ()
         if file == "opened twice by its process":
             with Platform.open(url) as second:
-                assert second.database.migrate() == ("0001", "0001")
+                assert second.database.migrate() == ("0002", "0002")
         # When another process writes and closes, and the first one writes after it
         _in_another_process(url, "opened.create(UserEntry.read({'name': 'zoe', 'owner': 'shop'}), 'b', 'other')")
         held.create(UserEntry.read({"name": "erin", "owner": "shop"}), "a", "held open")
@@ -124,8 +125,27 @@ def test_tables_of_another_version_are_named_and_unchanged(url: str) -> None:
     database.close()
 
 
+def test_changes_of_the_first_tables_stay_readable_without_seals_and_the_next_one_is_sealed(
+    registry: Platform,
+) -> None:
+    # Given a database of the first version, with a user
+    registry.create(UserEntry(name="ann"), "ops", "INC-1")
+    with registry.database.writing() as connection:
+        scripts = _config()
+        scripts.attributes["connection"] = connection
+        command.downgrade(scripts, "0001")
+    assert registry.database.revision() == "0001"
+    # When it is migrated, and another user comes
+    assert registry.database.migrate() == ("0001", "0002")
+    registry.create(UserEntry(name="bob"), "ops", "INC-2")
+    # Then both are there, and the second has a seal
+    sealed = {change.sealed.key: change.sealed for change in registry.read.changes()}
+    assert sealed["ann"].seal is None
+    assert sealed["bob"].seal == sealed["bob"].hash == registry.read.newest_seal()
+
+
 def test_a_repeated_migration_changes_nothing(registry: Platform) -> None:
-    assert registry.database.migrate() == ("0001", "0001")
+    assert registry.database.migrate() == ("0002", "0002")
 
 
 @pytest.mark.parametrize("url", ["mysql://u:s3cr3t@h/d", "no url with s3cr3t", "sqlite://", "sqlite:///:memory:"])

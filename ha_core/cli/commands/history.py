@@ -18,7 +18,13 @@ from ha_core.model import MoveOperation, Operation
 from ha_core.model.seal import SealFingerprint
 from ha_core.operations.audit.answers import answers
 from ha_core.operations.audit.archived import archived, search_archive
-from ha_core.operations.audit.checking import check_file, check_stored, seal_unsealed
+from ha_core.operations.audit.checking import (
+    ExpectedSeals,
+    PlatformHistory,
+    check_file,
+    check_stored,
+    seal_unsealed,
+)
 from ha_core.operations.audit.exporting import exported, moment
 from ha_core.operations.audit.posting import Receiver
 from ha_core.operations.audit.pushing import PushReport, push
@@ -39,6 +45,11 @@ _Since = Annotated[str | None, option("Only operations that ended then or later 
 _Until = Annotated[str | None, option("Only operations that ended before.", metavar="TIME")]
 _Expect = Annotated[
     str | None, option("A fingerprint that was kept elsewhere; a history without it fails.", metavar="NUMBER:HASH")
+]
+
+_Database = Annotated[
+    str | None,
+    option("The platform's database: its changes of users, rights and quotas too.", envvar=DATABASE_VARIABLE),
 ]
 
 
@@ -117,20 +128,41 @@ def _with_alias(operation: Operation) -> Any:
     return document
 
 
-@command("history verify", "Check the seals of all ended operations, or of an export: what is changed or missing?")
+@command(
+    "history verify",
+    "Check the seals of operations and of the platform's changes, or of an export: what is missing?",
+)
 def verify(
     session: CommandRun,
     file: Annotated[
         Path | None, Argument(metavar="[FILE]", help="An export (NDJSON), checked without ZooKeeper.")
     ] = None,
     expect: _Expect = None,
+    expect_platform: Annotated[
+        str | None,
+        option("Fingerprint of the platform that an earlier check printed: it must be there.", metavar="NUMBER:HASH"),
+    ] = None,
+    database: _Database = None,
 ) -> CommandResult:
     try:
-        expected = None if expect is None else SealFingerprint.read(expect)
+        expected = ExpectedSeals(
+            *(None if one is None else SealFingerprint.read(one) for one in (expect, expect_platform))
+        )
     except ValueError as error:
         raise unchanged(f"{error}.") from error
-    report = check_stored(session.environment.store, expected) if file is None else check_file(file, expected)
+    if file is not None:
+        report = check_file(file, expected)
+    else:
+        platform = None
+        if database:
+            read = opened(session, database).read
+            platform = PlatformHistory(lambda: (change.sealed for change in read.changes()), read.newest_seal)
+        report = check_stored(session.environment.store, expected, platform)
     return CommandResult(report, seals_page(report), ATTENTION if report.faults else SUCCESS)
+
+
+def _fingerprint(text: str | None) -> SealFingerprint | None:
+    return None if text is None else SealFingerprint.read(text)
 
 
 @command("history export", "Ended operations, in the order of their seals, for archives and auditors.")
@@ -141,10 +173,7 @@ def export(
     ndjson: Annotated[
         bool, option("CloudEvents 1.0 in JSON, one in a line; equal states give equal bytes.", "--ndjson")
     ] = False,
-    database: Annotated[
-        str | None,
-        option("The platform's database: its changes of users, rights and quotas too.", envvar=DATABASE_VARIABLE),
-    ] = None,
+    database: _Database = None,
 ) -> CommandResult:
     store = session.environment.store
     first = None if since is None else moment(since, "--since")
@@ -176,7 +205,7 @@ def _platform_events(
     if database:
         read = opened(session, database).read
         for one in read.changes(first, last):
-            yield platform_event(installation, read.with_before(one))
+            yield platform_event(installation, one.to_json(), one.sealed)
 
 
 @command("history seal", "Seal operations that ended without a seal, under an earlier version, as they are now.")

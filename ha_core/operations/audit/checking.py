@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
+from ha_core.model.change_seal import SealedChange
 from ha_core.model.seal import SealedOperation, SealFingerprint, SealHead
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
+from ha_core.plan.audit.change_check import ChangeCheck
 from ha_core.plan.audit.events import PlatformChangeEvent, ReadEvent, read_line
 from ha_core.plan.audit.seal_check import SealCheck, SealFault
 from ha_core.plan.facts.verdict import listed
@@ -20,6 +22,36 @@ from ha_core.store.store import Store
 MAX_FAULTS = 1_000
 MAX_LINE = 64 * 1024 * 1024
 """Characters of one exported event; the store takes no more of an operation either."""
+
+
+class ChangesReport(NamedTuple):
+    """Checked changes of the platform: users, rights, quotas.
+
+    :ivar earlier: changes by a version that sealed none.
+    """
+
+    checked: int
+    earlier: int
+    newest: SealFingerprint
+
+
+class PlatformHistory(NamedTuple):
+    """
+    :ivar newest: seal of the newest change, as it is noted beside the changes.
+    """
+
+    changes: Callable[[], Iterable[SealedChange]]
+    newest: Callable[[], str]
+
+
+class ExpectedSeals(NamedTuple):
+    """Fingerprints that were kept elsewhere: of the newest operation then, and of the newest change of the platform."""
+
+    operations: SealFingerprint | None = None
+    changes: SealFingerprint | None = None
+
+
+NONE_EXPECTED = ExpectedSeals()
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +67,8 @@ class SealReport:
     """Operations that ended before the first seal, under an earlier version, and have none."""
     strict: bool | None
     """None: not known, as of a file."""
-    platform: int = 0
-    """Changes of the platform in a file: no seal covers them."""
+    changes: ChangesReport | None = None
+    """Of the platform; None: none were checked."""
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -46,15 +78,14 @@ class SealReport:
             "faults": [{"kind": fault.kind, "about": fault.about, "text": fault.text} for fault in self.faults],
             "earlier": self.earlier,
             "strict": self.strict,
-            "platform_changes": self.platform,
+            "changes": None if self.changes is None else self.changes._asdict() | {"newest": str(self.changes.newest)},
         }
 
 
-def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealReport:
-    """Check all seals that are in ZooKeeper. Operations that end meanwhile are left out.
-
-    :param expected: a fingerprint that was kept elsewhere.
-    """
+def check_stored(
+    store: Store, expected: ExpectedSeals = NONE_EXPECTED, platform: PlatformHistory | None = None
+) -> SealReport:
+    """Check all seals that are in ZooKeeper, and those of the platform. Operations that end meanwhile are left out."""
     names = store.operation_names()
     damage: list[SealFault] = []
     head: SealHead | None = None
@@ -62,7 +93,7 @@ def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealR
         head = store.seal_head()
     except StoreError as error:
         damage.append(SealFault("head", "/seals", str(error)))
-    check = SealCheck(_anchor(store, head), expected)
+    check = SealCheck(_anchor(store, head), expected.operations)
     sealed: set[str] = set()
     first_at = ""
 
@@ -84,7 +115,25 @@ def check_stored(store: Store, expected: SealFingerprint | None = None) -> SealR
     found += map(_without_seal, late)
     earlier = len(unsealed) - len(late)
     strict = store.strict_history() is not None
-    return SealReport(check.checked, check.anchor, check.newest, tuple(found[:MAX_FAULTS]), earlier, strict)
+    changes = ChangeCheck(expected.changes, None if platform is None else platform.newest())
+    if platform is not None:
+        faults = _Faults()
+        faults.add(changes.faults(platform.changes()))
+        faults.add(changes.end(platform.newest()))
+        found += faults.found
+    return SealReport(
+        check.checked,
+        check.anchor,
+        check.newest,
+        tuple(found[:MAX_FAULTS]),
+        earlier,
+        strict,
+        None if platform is None else _changes_report(changes),
+    )
+
+
+def _changes_report(check: ChangeCheck) -> ChangesReport:
+    return ChangesReport(check.checked, check.earlier, check.newest)
 
 
 def _anchor(store: Store, head: SealHead | None) -> SealFingerprint:
@@ -103,7 +152,7 @@ def _unsealed(store: Store, names: Iterable[str]) -> Iterator[tuple[str, str]]:
             yield name, str(ended)
 
 
-def check_file(path: Path, expected: SealFingerprint | None = None) -> SealReport:
+def check_file(path: Path, expected: ExpectedSeals = NONE_EXPECTED) -> SealReport:
     """Check an export, without ZooKeeper.
 
     :raises RefusedError: it cannot be read, or a line is no event.
@@ -112,12 +161,14 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     source, first_at = "", ""
     faults = _Faults()
     unsealed = _Unsealed()
-    platform = 0
+    changes = ChangeCheck(expected.changes)
     for event in lines_of(path):
+        source = source or event.source
         if isinstance(event, PlatformChangeEvent):
-            platform += 1
+            faults.add(_of_change(event, source))
+            faults.add(changes.faults([event.sealed]))
             continue
-        one, source = event.sealed, source or event.source
+        one = event.sealed
         faults.add(_of_event(event, source))
         if one.seal is None:
             if check is None:
@@ -127,7 +178,7 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
             continue
         if check is None:
             anchor = SealFingerprint(one.seal.number - 1, one.seal.before)
-            check = SealCheck(anchor if anchor.number else SealFingerprint(), expected)
+            check = SealCheck(anchor if anchor.number else SealFingerprint(), expected.operations)
             first_at = one.seal.at
         faults.add(check.faults([one]))
     if check is None:
@@ -135,8 +186,10 @@ def check_file(path: Path, expected: SealFingerprint | None = None) -> SealRepor
     late = unsealed.since(first_at)
     faults.add(map(_without_seal, late))
     faults.add(check.end(None))
+    faults.add(changes.end(None))
     earlier = unsealed.count - len(late)
-    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), earlier, None, platform)
+    report = _changes_report(changes) if changes.checked or changes.earlier else None
+    return SealReport(check.checked, check.anchor, check.newest, tuple(faults.found), earlier, None, report)
 
 
 class _Faults:
@@ -147,7 +200,9 @@ class _Faults:
 
     def add(self, more: Iterable[SealFault]) -> None:
         # All of `more` is taken: the check goes on while it is.
-        self.found += [*more][: MAX_FAULTS - len(self.found)]
+        for fault in more:
+            if len(self.found) < MAX_FAULTS:
+                self.found.append(fault)
 
 
 class _Unsealed:
@@ -175,6 +230,12 @@ def _of_event(event: ReadEvent, source: str) -> Iterator[SealFault]:
     if differs:
         text = f"its event has another {listed(differs)} than its operation and its seal make"
         yield SealFault("changed", event.sealed.id, text)
+
+
+def _of_change(event: PlatformChangeEvent, source: str) -> Iterator[SealFault]:
+    differs = [*event.differs, *(["source"] if event.source != source else [])]
+    if differs:
+        yield SealFault("changed", event.sealed.name, f"its event has another {listed(differs)} than what was sealed")
 
 
 def _without_seal(name: str) -> SealFault:

@@ -7,7 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ha_core.model.seal import SealFingerprint
-from ha_core.operations.audit.checking import check_file
+from ha_core.operations.audit.checking import ExpectedSeals, check_file
 from ha_core.operations.audit.exporting import within
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import unchanged
@@ -34,7 +34,7 @@ def plan_trimming(store: Store, until: datetime, export: Path) -> TrimmingPlan:
     if not old:
         return TrimmingPlan(head.anchor, 0)
     last = max(old)
-    report = check_file(export, last)
+    report = check_file(export, ExpectedSeals(last))
     # Operations without a seal stay.
     faults = [fault for fault in report.faults if fault.kind != "unsealed"]
     if faults or report.anchor.number > head.trimmed:

@@ -9,12 +9,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ha_core.model.seal import ExportedChange, ExportedEvent, SealedOperation, canonical
+from ha_core.model.change_seal import SealedChange, shown_time
+from ha_core.model.seal import ChangeSeal, ExportedChange, ExportedEvent, SealedOperation, canonical
 
 CONTENT_TYPE = "application/cloudevents+json; charset=utf-8"
 TYPE = "switchyard.operation."
 PLATFORM_TYPE = "switchyard.platform.changed"
-"""A change of users, rights, quotas: it is of the platform's database, and no seal covers it."""
+"""A change of users, rights, quotas, from the platform's database."""
 SOURCE = "/switchyard/"
 MAX_WHY = 200
 
@@ -39,9 +40,16 @@ def event_of(installation: str, one: SealedOperation) -> dict[str, Any]:
     return event
 
 
-def platform_event(installation: str, change: Mapping[str, Any]) -> dict[str, Any]:
-    """:param change: as `switchyard platform history --json` has it, without hidden fields."""
+def platform_event(installation: str, change: Mapping[str, Any], sealed: SealedChange | None) -> dict[str, Any]:
+    """
+    :param change: as `switchyard platform history --json` has it, without hidden fields.
+    :param sealed: what its seal covers; None: it has no seal.
+    """
     name = f"{change['kind']}/{change['key']}"
+    data: dict[str, Any] = {"change": dict(change)}
+    if sealed is not None and sealed.seal is not None:
+        seal = ChangeSeal(before=sealed.before, hash=sealed.seal, value=sealed.value, deleted=sealed.deleted)
+        data["seal"] = seal.model_dump(mode="json")
     return {
         "specversion": "1.0",
         "id": f"{name}/{change['version']}",
@@ -50,7 +58,7 @@ def platform_event(installation: str, change: Mapping[str, Any]) -> dict[str, An
         "subject": name,
         "time": change["changed"],
         "datacontenttype": "application/json",
-        "data": {"change": dict(change)},
+        "data": data,
     }
 
 
@@ -72,9 +80,15 @@ class ReadEvent(NamedTuple):
 
 
 class PlatformChangeEvent(NamedTuple):
-    """A line of an export with a change of the platform."""
+    """A line of an export with a change of the platform.
+
+    :ivar differs: fields of the event or of the change that are not what was sealed.
+    """
 
     change: dict[str, Any]
+    sealed: SealedChange
+    source: str
+    differs: tuple[str, ...]
 
 
 def read_line(line: str) -> ReadEvent | PlatformChangeEvent:
@@ -82,7 +96,7 @@ def read_line(line: str) -> ReadEvent | PlatformChangeEvent:
     try:
         event = json.loads(line, object_pairs_hook=_once)
         if isinstance(event, dict) and event.get("type") == PLATFORM_TYPE:
-            return PlatformChangeEvent(ExportedChange.model_validate(event).data.change)
+            return _read_change(event)
         read = ExportedEvent.model_validate(event)
     except (ValueError, RecursionError) as error:
         first = " ".join(str(error).split())[:MAX_WHY]
@@ -92,6 +106,40 @@ def read_line(line: str) -> ReadEvent | PlatformChangeEvent:
     sealed = SealedOperation(name, read.data.operation, read.data.history, seal)
     due = event_of(read.source.removeprefix(SOURCE), sealed)
     return ReadEvent(sealed, read.source, tuple(_different(event, due)))
+
+
+def _read_change(event: Mapping[str, Any]) -> PlatformChangeEvent:
+    read = ExportedChange.model_validate(event)
+    change, seal = read.data.change, read.data.seal
+    for field, kind in _CHANGE_FIELDS.items():
+        if type(change.get(field)) is not kind:
+            raise ValueError(f"the change's {field} is missing, or no {kind.__name__}")
+    covered = (seal.value, seal.deleted, seal.before, seal.hash) if seal else (change.get("value"),)
+    sealed = SealedChange(*(change[field] for field in _SEALED_FIELDS), *covered)
+    due = platform_event(read.source.removeprefix(SOURCE), change, sealed)
+    return PlatformChangeEvent(change, sealed, read.source, (*_different(event, due), *_not_as_sealed(change, sealed)))
+
+
+_SEALED_FIELDS = ("kind", "key", "version", "changed_us", "by", "reason")
+_CHANGE_FIELDS = {"kind": str, "key": str, "version": int, "changed_us": int, "by": str, "reason": str, "changed": str}
+
+
+def _not_as_sealed(change: Mapping[str, Any], sealed: SealedChange) -> Iterator[str]:
+    """Fields that people read, and whose content the seal has otherwise. A shown value may have more, computed."""
+    if sealed.seal is None:
+        return
+    for field, covered in (("value", sealed.value), ("before", sealed.deleted)):
+        shown = change.get(field)
+        if (shown is None) != (covered is None):
+            yield field
+        elif covered is not None and isinstance(shown, Mapping):
+            yield from (
+                f"{field}.{name}" for name in sorted(covered.keys() & shown.keys()) if covered[name] != shown[name]
+            )
+        elif covered is not None:
+            yield field
+    if change["changed"] != shown_time(sealed.changed_us):
+        yield "changed"
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
