@@ -83,9 +83,12 @@ class Site:
             "start": SitePage("fleet", (), _start),
         }
 
-    def answer(self, path: str, query: Query) -> WebAnswer:
-        """:param path: one of `pages`."""
+    def answer(self, path: str, query: Query, viewer: str = "") -> WebAnswer:
+        """:param path: one of `pages`.
+        :param viewer: the user of Airflow.
+        """
         page = self.pages[path]
+        reading.viewer.set(viewer)
         try:
             for name, value in query.items():
                 if len(value) > MAX_FIELD:
