@@ -89,7 +89,7 @@ class Probing(Brokers):
 
         def ask(connection: BlockingConnection) -> dict[str, Any]:
             # Brokers before 2.8 tell it in METADATA, those from 4.0 on only in DESCRIBE_CLUSTER (KIP-700).
-            asked = {"include_cluster_authorized_operations": True}
+            asked: dict[str, Any] = {"include_cluster_authorized_operations": True}
             if ApiKey.DESCRIBE_CLUSTER in connection.client.versions:
                 return connection.call(ApiKey.DESCRIBE_CLUSTER, asked)
             asked |= {"topics": [], "allow_auto_topic_creation": False}
