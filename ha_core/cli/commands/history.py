@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from itertools import chain
 from pathlib import Path
@@ -32,7 +33,7 @@ from ha_core.operations.audit.searching import LOOKED_AT, OperationFilter, searc
 from ha_core.operations.audit.strictness import be_strict
 from ha_core.operations.audit.trimming import plan_trimming, trim_history
 from ha_core.operations.clusters import registered
-from ha_core.operations.engine.errors import RefusedError, unchanged
+from ha_core.operations.engine.errors import MoveError, RefusedError, unchanged
 from ha_core.plan.audit.events import event_of, line_of, platform_event
 from ha_core.plan.facts.verdict import amount
 from ha_core.platform import DATABASE_VARIABLE
@@ -40,6 +41,7 @@ from ha_core.present.audit import answers_page, archive_line, push_page, seals_p
 from ha_core.present.page import Table
 from ha_core.present.registry import history_page as changes_page
 from ha_core.present.state import history_page, operations_page
+from ha_core.store.errors import StoreError
 
 _Since = Annotated[str | None, option("Only operations that ended then or later (ISO 8601; UTC).", metavar="TIME")]
 _Until = Annotated[str | None, option("Only operations that ended before.", metavar="TIME")]
@@ -254,14 +256,23 @@ def push_history(
     every: Annotated[float | None, option("Repeat at this interval until stopped.", metavar="SECONDS", min=1.0)] = None,
 ) -> CommandResult:
     environment = session.environment
-    while True:
+
+    def pushed() -> PushReport:
         receiver = Receiver.read(to, _token(token_file), "" if ca_file is None else os.fspath(ca_file))
-        report: PushReport = push(environment, receiver.name, receiver.post)
-        if every is None:
-            return CommandResult(report, push_page(report), FAILURE if report.error else SUCCESS)
+        return push(environment, receiver.name, receiver.post)
+
+    report = pushed()  # a call that is wrong from the beginning ends at once
+    while every is not None:
         if report.error or report.pushed:
             session.out.page(push_page(report))
         environment.sleep(every)
+        try:
+            report = pushed()
+        except (MoveError, StoreError) as error:
+            # ZooKeeper, or the file of the token, is away for a while: the push goes on where it was.
+            session.out.error(f"{error}; again in {every:g} s")
+            report = replace(report, pushed=0, error="")
+    return CommandResult(report, push_page(report), FAILURE if report.error else SUCCESS)
 
 
 def _token(file: Path | None) -> str:
