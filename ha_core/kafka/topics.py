@@ -79,13 +79,18 @@ class Topics(Brokers):
         return {key: value for key, value in _broker_settings(asking, keys).items() if value is not None}
 
     def topics(
-        self, names: Collection[str] | None = None, offsets: bool = True, timeout_s: float | None = None
+        self,
+        names: Collection[str] | None = None,
+        offsets: bool = True,
+        timeout_s: float | None = None,
+        settings: bool = True,
     ) -> dict[str, TopicDescription]:
-        """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty.
+        """The topics of `names` that exist (None: all); without `offsets` their `ends` are empty, without `settings`
+        their settings: of 10,000 topics these are 300,000.
 
         `ends` lacks partitions without a leader, and those whose leader does not answer in half of the time left.
         """
-        return describe(self.asking(timeout_s), names, offsets, partial=True)
+        return describe(self.asking(timeout_s), names, offsets, partial=True, settings=settings)
 
     def list_topics(self, timeout_s: float | None = None) -> dict[str, ListedTopic]:
         """All topics that the account may see, as one broker lists them."""
@@ -213,7 +218,11 @@ class Topics(Brokers):
 
 
 def describe(
-    asking: Asking, names: Collection[str] | None, offsets: bool = True, partial: bool = False
+    asking: Asking,
+    names: Collection[str] | None,
+    offsets: bool = True,
+    partial: bool = False,
+    settings: bool = True,
 ) -> dict[str, TopicDescription]:
     """Like `Topics.topics`; without `partial` all leaders have to answer."""
     if names is not None and not names:
@@ -226,7 +235,7 @@ def describe(
         except TopicMissingError:
             continue
         topics[topic["name"]] = topic
-    config = _configs(asking, topics)
+    config = _configs(asking, topics, settings)
     ends_by_topic: dict[str, dict[int, LogEnds]] = {name: {} for name in topics}
     alive = {broker["node_id"] for broker in answer["brokers"]}
     leaderless: dict[str, set[int]] = {}
@@ -311,10 +320,10 @@ class _Config(NamedTuple):
     defaults: Mapping[str, str]
 
 
-def _configs(asking: Asking, names: Collection[str]) -> dict[str, _Config]:
-    """By topic."""
+def _configs(asking: Asking, names: Collection[str], settings: bool) -> dict[str, _Config]:
+    """By topic; without `settings` those of a topic without any."""
     config = {name: _Config({}, 1, {}) for name in names}
-    for name, entries in _described(asking, names):
+    for name, entries in _described(asking, names if settings else ()):
         values = {entry["name"]: entry["value"] for entry in entries if entry["value"] is not None}
         own = {entry["name"] for entry in entries if entry["config_source"] == _OF_THE_TOPIC}
         if "compact" in values.get(_POLICY, ""):

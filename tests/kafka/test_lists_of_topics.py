@@ -2,7 +2,10 @@
 
 from typing import Any
 
+import pytest
+
 from ha_core.kafka.admin import Admin
+from ha_core.kafka.errors import UnsupportedByClusterError
 from ha_core.kafka.security import NO_SECURITY
 from ha_core.model import Cluster
 from ha_core.wire.codes import ApiKey
@@ -48,3 +51,19 @@ def test_list_of_topics_is_the_present_one_whether_it_changed_or_not() -> None:
         topics[:] = [topic("orders", 3), topic("invoices", 1)]
         # Then the list shows both
         assert {name: listed.partitions for name, listed in west.list_topics().items()} == {"orders": 3, "invoices": 1}
+
+
+def test_settings_of_topics_are_only_read_for_callers_that_need_them() -> None:
+    """A page of 10,000 topics read 300,000 settings, and showed no topic where that took longer than its 10 s."""
+
+    def answer(frame: bytes) -> bytes:
+        here = {"node_id": 1, "host": "127.0.0.1", "port": 1}
+        return answered(frame, {"brokers": [here], "topics": [topic("orders", 2)]})
+
+    with (
+        listening(broker({ApiKey.METADATA: (0, 12)}, answer)) as port,
+        Admin(Cluster(name="west", bootstrap=f"127.0.0.1:{port}"), NO_SECURITY) as west,
+    ):
+        assert west.topics(offsets=False, settings=False)["orders"].partitions == 2
+        with pytest.raises(UnsupportedByClusterError, match="DESCRIBE_CONFIGS"):
+            west.topics(offsets=False)

@@ -98,7 +98,7 @@ def test_rights_that_cannot_be_asked_are_named(monkeypatch: pytest.MonkeyPatch) 
     east = SimpleNamespace(
         probe=lambda **_: Probe(True, answers=True),
         list_groups=lambda **_: {},
-        topics=lambda *_: {},
+        topics=lambda **_: {},
         hides_groups=fails,
     )
     with environment(east, monkeypatch) as opened:

@@ -147,7 +147,7 @@ def _registered(environment: Environment, name: str) -> tuple[View, Cluster]:
 
 def _topics(environment: Environment, cluster: Cluster) -> Mapping[str, TopicDescription]:
     try:
-        return environment.admin(cluster).topics()
+        return environment.admin(cluster).topics(settings=False)
     except KafkaAdminError as error:
         raise RefusedError(f"The topics of {cluster.name} cannot be read: {error}") from error
 

@@ -199,7 +199,7 @@ def _topics(
 
     def ask(name: str) -> tuple[Logs, set[str]] | None:
         try:
-            there = up[name].topics(topics, timeout_s=LOOK_S)
+            there = up[name].topics(topics, timeout_s=LOOK_S, settings=False)
         except KafkaAdminError as error:
             environment.say(f"the topics of {name} cannot be listed: {error}")
             return None
