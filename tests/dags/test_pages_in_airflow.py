@@ -15,7 +15,7 @@ PATHS = ("fleet", "migrations", "topics", "groups", "clients", "history", "mirro
 
 @pytest.fixture
 def api(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Airflow's API server with the plugin; a call takes a path and the role of the user."""
+    """Airflow's API server with the plugin; a call takes a path and the role of the user: None: no login, "": none."""
     from airflow.api_fastapi.app import create_app, get_auth_manager
     from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
     from fastapi.testclient import TestClient
@@ -37,7 +37,7 @@ def api(metadata_db: None, monkeypatch: pytest.MonkeyPatch) -> Any:
     def call(path: str, role: str | None, method: str = "GET", **more: Any) -> Any:
         headers = {}
         if role is not None:
-            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=role, role=role))
+            token = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username=role or "x", role=role or None))
             headers = {"Authorization": f"Bearer {token}"}
         return client.request(method, path, headers=headers, **more)
 
@@ -56,6 +56,16 @@ def test_pages_and_files_are_for_users_who_are_logged_in_and_a_viewer_may_trigge
     # The pages themselves change nothing: no other method is answered
     for path in PATHS:
         assert api(f"{PREFIX}/{path}", "admin", "POST").status_code == 405, path
+
+
+def test_a_user_without_rights_reads_no_page_and_no_outcome_also_of_every_dag(api: Any) -> None:
+    for path in (*PATHS, "group", "style.css", "live.js", "runs/sync_mirrors/a-run", "runs/~/a-run"):
+        for query in ("", "?dag_id=~", "?dag_id=another"):
+            answer = api(f"{PREFIX}/{path}{query}", "")
+
+            assert (answer.status_code, answer.json()) == (403, {"detail": "Forbidden"}), path
+    assert api(f"{PREFIX}/runs/sync_mirrors/a-run", None).status_code == 401
+    assert api(f"{PREFIX}/runs/sync_mirrors/a-run", "viewer").status_code == 200
 
 
 def test_prometheus_reads_how_airflows_parts_are_without_a_login_and_nothing_else(api: Any) -> None:
