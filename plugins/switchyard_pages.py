@@ -9,7 +9,7 @@ nothing: their forms trigger runs by Airflow's own API. `/switchyard/metrics` al
 Every process of Airflow executes this file, that of each task too, so the app is built at its first call.
 """
 
-from typing import Any
+from typing import Annotated, Any
 
 from airflow.plugins_manager import AirflowPlugin
 
@@ -29,8 +29,9 @@ HEADERS = {
 
 
 def _app() -> Any:
+    from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
     from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
-    from airflow.api_fastapi.core_api.security import requires_access_dag
+    from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
     from fastapi import Depends, FastAPI, Request
     from fastapi.responses import HTMLResponse, Response
 
@@ -40,8 +41,9 @@ def _app() -> Any:
     app = FastAPI(title="Switchyard", dependencies=[may_read], docs_url=None, redoc_url=None, openapi_url=None)
     site = Site()
 
-    def page(request: Request) -> Response:
-        answer = site.answer(request.url.path.rpartition("/")[2], dict(request.query_params))
+    def page(request: Request, user: Annotated[BaseUser, Depends(get_user)]) -> Response:
+        name = request.url.path.rpartition("/")[2]
+        answer = site.answer(name, dict(request.query_params), str(user.get_id()))
         return HTMLResponse(answer.html, answer.status, HEADERS)
 
     def asset(request: Request) -> Response:

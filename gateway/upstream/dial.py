@@ -86,6 +86,15 @@ async def dial(address: Address, profile: SecurityProfile, client_id: str, timeo
 
 
 async def _connected(host: str, port: int) -> socket.socket:
+    """:raises OSError: no address of the host accepts a connection, or it is no host name: brokers may advertise
+    anything."""
+    try:
+        return await _connected_to_one(host, port)
+    except UnicodeError:
+        raise OSError(f"{host!r} is no host name") from None
+
+
+async def _connected_to_one(host: str, port: int) -> socket.socket:
     loop = asyncio.get_running_loop()
     failure: OSError = OSError(f"{host} has no address")
     for family, kind, protocol, _, address in await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM):

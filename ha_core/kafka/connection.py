@@ -86,6 +86,8 @@ class BlockingConnection:
             raise self._unreachable(f"cannot be reached: the name {host!r} does not resolve") from None
         except OSError as error:
             raise self._unreachable(f"cannot be reached ({error.strerror or error})") from None
+        except UnicodeError:  # brokers may advertise anything
+            raise self._unreachable(f"cannot be reached: {host!r} is no host name") from None
         try:
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             if security.tls is not None:

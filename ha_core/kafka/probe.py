@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from ha_core.kafka.brokers import RIGHTS_NOT_TOLD, Asking, Brokers
 from ha_core.kafka.connection import BlockingConnection
@@ -19,6 +20,9 @@ from ha_core.wire.codes import ApiKey
 # bit of the operation (AclOperation) in the answer, and its name
 _ON_TOPIC = ((3, "Read"), (8, "Describe"), (10, "DescribeConfigs"))
 _ON_GROUP = ((3, "Read"), (8, "Describe"))
+_ON_CLUSTER = ((8, "Describe"),)
+_LAST_WITH_RIGHTS = 10
+"""Last METADATA version that has rights on the cluster."""
 _REFUSALS = (AuthenticationRefusedError, NotAuthorisedError, NotKafkaError)
 
 
@@ -78,6 +82,21 @@ class Probing(Brokers):
             cluster_id=answer["cluster_id"] or "",
             lacking=tuple(lacking),
         )
+
+    def hides_groups(self, timeout_s: float | None = None) -> bool:
+        """Whether brokers list only groups that the account may describe by name: it lacks Describe on the cluster.
+        They do so without an error."""
+
+        def ask(connection: BlockingConnection) -> dict[str, Any]:
+            # Brokers before 2.8 tell it in METADATA, those from 4.0 on only in DESCRIBE_CLUSTER (KIP-700).
+            asked: dict[str, Any] = {"include_cluster_authorized_operations": True}
+            if ApiKey.DESCRIBE_CLUSTER in connection.client.versions:
+                return connection.call(ApiKey.DESCRIBE_CLUSTER, asked)
+            asked |= {"topics": [], "allow_auto_topic_creation": False}
+            return connection.call(ApiKey.METADATA, asked, _LAST_WITH_RIGHTS)
+
+        granted = self.asking(timeout_s).converse(None, ask)["cluster_authorized_operations"]
+        return bool(_missing(granted, _ON_CLUSTER, "the cluster"))
 
 
 def _describes_producers(connection: BlockingConnection) -> bool:

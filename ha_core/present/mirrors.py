@@ -31,18 +31,6 @@ _MARKS: dict[str, Mark] = {
 }
 
 
-_OUTCOMES = {
-    "differs": "below {mirrored}, its mirrored end, {cluster} has other records than the copy: the first difference "
-    "among the compared records is at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
-    "none of its records is needed there, delete the topic in {cluster} and link it again",
-    "less": "{cluster} ends at {end}, below {mirrored}, its mirrored end: it has lost records, and its lost tail "
-    "cannot be counted",
-    "gone": "{cluster} does not have it any more: its lost tail from {mirrored} on cannot be counted",
-    "other": "the topic was deleted in {cluster} and created again: its lost tail from {mirrored} on cannot be counted",
-    "unknown": "its leader in {cluster} does not answer, or its replicas have not caught up: run it again",
-}
-
-
 def nothing_left_in(cluster: str) -> str:
     return f"No switch has moved topics from {cluster} to their copies while it was away"
 
@@ -88,12 +76,9 @@ def reconciled_attention(result: Reconciled) -> list[str]:
 
 def _open(result: Reconciled) -> Iterator[str]:
     for tail in result.open:
-        text = _OUTCOMES[tail.outcome].format(
-            cluster=result.cluster, end=tail.end, mirrored=tail.mirrored, at=tail.differs_at, what=tail.difference
-        )
         again = FINDINGS[tail.outcome].waits_for == "cluster"
         more = "" if again else f". To accept the loss: --accept-loss with the topic {tail.topic}"
-        yield Marked(f"{tail.topic}-{tail.partition}: {text}{more}", "bad")
+        yield Marked(f"{tail.topic}-{tail.partition}: {tail.words(result.cluster)}{more}", "bad")
 
 
 def _left(result: Reconciled) -> Iterator[str]:

@@ -20,7 +20,10 @@ def clients_past_page(found: ClientsPast) -> Page:
         yield Marked(f"No client past the gateways was seen in {found.cluster} in {found.watched_s:g} s", "good")
     if found.unclear:
         yield f"Written by clients of gateways, and perhaps by others: {listed(found.unclear)}"
-    yield "A client that was silent meanwhile, or reads without committing, is not seen."
+    yield (
+        "A client that was silent meanwhile, reads without committing, or uses topics that the service account may not "
+        "describe, is not seen."
+    )
     for part in found.not_read:
         yield Marked(f"not read: {part}", "warning")
 

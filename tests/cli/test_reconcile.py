@@ -7,6 +7,10 @@ import pytest
 
 from ha_core.cli.exits import BAD_INPUT, FAILURE, OUT_OF_REACH, SUCCESS
 from ha_core.model import Cluster, LostTail, Mask, MoveRequest, Scope, Tail
+from ha_core.operations.absence.reconciling import reconcile
+from ha_core.operations.engine.environment import Environment, utc_now
+from ha_core.plan.facts.judged import judgement
+from ha_core.plan.facts.verdict import warning
 from stack.memory_store import MemoryStore
 from tests.cli.invoking import document, problems, run, seeded, shown, use
 from tests.kit.operations import a_switch, a_tail
@@ -148,6 +152,36 @@ def test_the_loss_of_a_cluster_that_never_comes_back_is_accepted_for_named_topic
     assert after.counted is not None
     assert after.partitions == TAIL.partitions
     assert not left_behind()
+
+
+def test_the_history_of_a_reconciled_tail_has_the_findings_before_it_and_those_of_the_dry_run(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    left = store(monkeypatch, TAIL)
+    shown_first = judgement("2026-11-23T10:30:00Z", 1, [warning("tail-uncounted", "partition orders-0", "away")])
+    with Environment(left.client(), by="test", now=utc_now) as environment:
+        done = reconcile(
+            environment, "east", ["orders"], accept_loss=True, reason="it burnt", shown={TAIL.key: shown_first}
+        )
+    (report,) = done.reports
+
+    before, at_start = document("history", report.operation)["answers"]["checked"]
+
+    assert before["at"] == "2026-11-23T10:30:00Z"
+    assert before["findings"][0]["text"] == "away"
+    (finding,) = at_start["findings"]
+    assert (finding["level"], finding["code"], finding["about"]) == ("warning", "tail-uncounted", "partition orders-0")
+    assert finding["text"].startswith("its leader in east does not answer")
+    assert "not known" not in shown("history", report.operation).split("6 what was checked:")[1].split("\n")[0]
+
+
+def test_a_dry_run_of_a_reconciliation_has_its_findings_for_the_history(monkeypatch: pytest.MonkeyPatch) -> None:
+    left = store(monkeypatch, TAIL)
+    with Environment(left.client(), by="test", now=utc_now) as environment:
+        proposed = reconcile(environment, "east", ["orders"], accept_loss=True, dry_run=True, reason="")
+
+    assert proposed.judged[TAIL.key].counts["warning"] >= 1
+    assert proposed.reports == ()
 
 
 def test_a_cluster_without_a_tail_has_nothing_to_reconcile(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -141,3 +141,9 @@ def test_broker_missing_in_the_latest_metadata_is_unreachable_without_a_crash() 
             brokers.asking(1).call(3, ApiKey.METADATA, {"topics": []})
     # Then it is named, so that the next attempt finds the current leader
     assert str(caught.value).startswith("Cluster east: broker 3 is not among the brokers that the cluster names by now")
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+def test_a_host_name_with_an_empty_or_long_part_is_a_cluster_that_cannot_be_reached(host: str) -> None:
+    with pytest.raises(ClusterUnreachableError, match="is no host name"):
+        BlockingConnection("east", host, 9092, NO_SECURITY, Deadline.after(1))

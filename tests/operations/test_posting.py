@@ -5,11 +5,13 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 
 from ha_core.operations.audit import posting
 from ha_core.operations.audit.posting import NotAcceptedError, Receiver
+from ha_core.operations.engine.errors import RefusedError
 
 
 @contextmanager
@@ -51,3 +53,17 @@ def test_no_bytes_of_a_receiver_are_in_the_error() -> None:
     assert "s3cret" not in str(refused.value)
     assert str(refused.value).isprintable()
     assert "no answer of HTTP" in str(refused.value)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 70 + ".example"])
+def test_a_host_that_cannot_be_looked_up_is_refused_at_once(host: str) -> None:
+    with pytest.raises(RefusedError, match="no host name"):
+        Receiver.read(f"https://{host}/x")
+
+
+def test_authorities_that_cannot_be_read_are_no_fault_of_the_receiver(tmp_path: Path) -> None:
+    (tmp_path / "empty").write_text("no certificate")
+
+    for file, why in (("missing", "cannot be read: No such file"), ("empty", "has no certificate")):
+        with pytest.raises(RefusedError, match=why):
+            Receiver.read("https://localhost/x", ca_file=str(tmp_path / file))

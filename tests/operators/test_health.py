@@ -5,7 +5,9 @@ from typing import Any
 
 import pytest
 
-from ha_core.operators.pages.health import HealthBusyError, HealthMetrics
+from ha_core.operators.pages.health import HealthBusyError, HealthLook, HealthMetrics, silent_parts
+from ha_core.present.web.airflow import airflow_card
+from ha_core.present.web.problems import problem_cards
 
 REPORT: dict[str, Any] = {
     "metadatabase": {"status": "healthy"},
@@ -59,3 +61,27 @@ def test_a_scrape_does_not_wait_for_a_database_that_hangs_in_an_earlier_one() ->
 
     answers.set()
     first.join()
+
+
+AT_S = 1795399200.0  # when the scheduler of REPORT has given its last sign of life; the dag-processor a minute before
+
+
+def test_a_part_without_a_sign_of_life_for_30_s_waits_for_an_operator_with_its_runbook() -> None:
+    assert [one.name for one in silent_parts(HealthLook(REPORT, AT_S), 1.0)] == ["dag-processor"]
+    (scheduler, _) = silent_parts(HealthLook(REPORT, AT_S + 25), 6.0)
+    assert scheduler == ("scheduler", 31.0)
+
+    page = problem_cards([], first=[airflow_card(scheduler)])
+
+    assert "1 problem waits for an operator" in page
+    assert "scheduler has given no sign of life for 31 s" in page
+    assert "docs/runbooks/airflow-away.md" in page
+
+
+@pytest.mark.parametrize(("status", "age_s"), [("unhealthy", 0.5), ("healthy", 31.0)])
+def test_a_database_that_fails_or_answers_no_further_look_is_named_alone(status: str, age_s: float) -> None:
+    report = {**REPORT, "metadatabase": {"status": status}}
+
+    (found,) = silent_parts(HealthLook(report, AT_S), age_s)
+
+    assert "Airflow's database does not answer" in airflow_card(found)

@@ -192,10 +192,13 @@ def reconcile_now(
     run = partial(
         reconcile, environment, cluster, chosen, mirror=mirror, accept_loss=accept_loss, verify=level, reason=reason
     )
+    shown = None
     if not dry_run and not yes:
-        session.out.page(reconciled_page(run(dry_run=True)))
+        proposed = run(dry_run=True)
+        shown = proposed.judged
+        session.out.page(reconciled_page(proposed))
         session.confirm(yes, f"Keep these counts{', and mirror the topics to ' + cluster if mirror else ''}?")
-    result = run(dry_run=dry_run)
+    result = run(dry_run=dry_run, shown=shown)
     code = code_of(*result.reports) or (ATTENTION if result.needs_attention else SUCCESS)
     return CommandResult(result, reconciled_page(result), code)
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ha_core.model.cluster import NO_PROFILE
+from ha_core.model.judgement import Judgement
 from ha_core.operations.copies.comparing import MirrorsCompared
 from ha_core.operations.engine.report import Report
 from ha_core.plan.absence.decision import FINDINGS
@@ -30,6 +31,8 @@ class Reconciled:
     reports: tuple[Report, ...] = ()
     compared: dict[str, MirrorsCompared] = field(default_factory=dict)
     """Topic → the comparison with its copy, below the mirrored end."""
+    judged: dict[str, Judgement] = field(default_factory=dict)
+    """Key of a tail → its findings in the form in which the history keeps them."""
     security: str = NO_PROFILE
     """The name of the cluster's security profile."""
 

@@ -17,12 +17,14 @@ from ha_core.kafka.errors import ClusterUnreachableError, KafkaAdminError
 from ha_core.kafka.verifying import MirrorEnd, copies_of, plan_ended
 from ha_core.mirror.progress import CopyDamagedError
 from ha_core.model import Cluster, Document, LostTail, Mirror, MoveOperation, Topic, View
+from ha_core.model.judgement import Judgement
 from ha_core.model.move_request import Verify
 from ha_core.operations.absence.given_up import end_interrupted
 from ha_core.operations.absence.reconciled import Reconciled, summary_of
 from ha_core.operations.copies.comparing import SAMPLE_S, MirrorsCompared, PlannedComparison, compare_all, coverage
 from ha_core.operations.copies.reversal import FAILURES, prepare_reversal, reversed_mirror
 from ha_core.operations.engine.cluster_admins import LOOK_S, admin_of, logs_there, no_such_cluster
+from ha_core.operations.engine.creating import JUDGED
 from ha_core.operations.engine.environment import Environment
 from ha_core.operations.engine.errors import RefusedError, StepFailedError, unchanged
 from ha_core.operations.engine.report import report_of
@@ -36,8 +38,10 @@ from ha_core.plan.absence.reconciled import (
     filled,
     moved_since,
     old_mirror,
+    verdicts_on,
     written_again_from,
 )
+from ha_core.plan.facts.judged import judgement
 from ha_core.plan.facts.verdict import Verdict, amount, error, listed
 from ha_core.store.errors import ConflictError, LockedError
 
@@ -52,6 +56,7 @@ def reconcile(
     verify: Verify = "sample",
     dry_run: bool = False,
     reason: str,
+    shown: Mapping[str, Judgement] | None = None,
 ) -> Reconciled:
     """Count the records of `cluster` above its copies, and make it the standby of these topics. Safe to repeat.
 
@@ -61,6 +66,7 @@ def reconcile(
         cluster is away. While another cluster is away nothing is accepted: both are needed for the count.
     :param verify: how much of the mirrored records is compared with the copies first. Differences are reported, and
         their topic is not mirrored to the cluster. Only a `full` comparison revokes an earlier difference.
+    :param shown: `judged` of a dry run on which people decided: the history keeps it, too.
     :raises RefusedError: unknown or masked cluster, no reason, a decision of the operator without topics, a name or
         pattern that matches none of the topics with lost tails; or the cluster is still away.
     :raises StepFailedError: it went away after some topics were done.
@@ -91,7 +97,7 @@ def reconcile(
     if not tails:
         return reconciled
     reconciled.dry_run = dry_run
-    work = _Reconciling(environment, view, registered, reason, verify, reconciled)
+    work = _Reconciling(environment, view, registered, reason, verify, reconciled, shown or {})
     for tail in sorted(tails, key=lambda lost_tail: (lost_tail.topic, lost_tail.since)):
         try:
             work.take(tail, mirror=mirror, accept_loss=accept_loss)
@@ -133,11 +139,19 @@ def _writer_away(cluster: str, topic: str, gone: ClusterUnreachableError) -> str
 
 class _Reconciling:
     def __init__(
-        self, environment: Environment, view: View, cluster: Cluster, reason: str, verify: Verify, into: Reconciled
+        self,
+        environment: Environment,
+        view: View,
+        cluster: Cluster,
+        reason: str,
+        verify: Verify,
+        into: Reconciled,
+        shown: Mapping[str, Judgement],
     ) -> None:
         """:param into: gets the outcome of each tail."""
         self._environment, self._view, self._reason, self._verify = environment, view, reason, verify
         self._cluster, self._admin, self._into = cluster, environment.admin(cluster), into
+        self._shown = shown
 
     def take(self, tail: LostTail, *, mirror: bool, accept_loss: bool) -> None:
         if tail.counted is not None and any(part.records is None for part in tail.partitions.values()):
@@ -164,6 +178,10 @@ class _Reconciling:
         done = all(settled(one.outcome, "tail", accept_loss) for one in found)
         bases = self._bases(tail) if mirror and whole else None
         new = bases is not None
+        left = {topic: why for topic, why in self._into.not_mirrored.items() if topic == tail.topic}
+        self._into.judged[tail.key] = judgement(
+            self._environment.now(), self._view.revision, [*verdicts_on(self._cluster.name, found, left)]
+        )
         if self._into.dry_run:
             self._into.mirrored += (tail.topic,) if new else ()
             return
@@ -305,7 +323,9 @@ class _Reconciling:
                 tails = [*self._with_late(tails)] if linked else tails
                 counted = filled(tail, tails, environment.now() if done else None)
                 noted = [one.noted for one in tails]
+                judged = [self._shown.get(tail.key), self._into.judged[tail.key]]
                 seen.update(cluster=name, topic=tail.topic, tails=noted, mirror=linked is not None)
+                seen[JUDGED] = [one.model_dump(mode="json") for one in judged if one is not None]
                 if (compared := self._into.compared.get(tail.topic)) is not None:
                     seen["compared"] = summary_of(compared)
                 commit_single(journal, (counted,) if linked is None else (linked, counted), expected, seen)

@@ -69,6 +69,12 @@ class Receiver:
             )
         if any(ord(c) <= 32 or ord(c) >= 127 for c in f"{url}{token}"):
             raise unchanged("The URL of the receiver or its token has spaces, or characters that are not ASCII.")
+        try:
+            str(split.hostname).encode("idna")  # a name with an empty or long part cannot be looked up
+        except UnicodeError as error:
+            raise unchanged("The host of the receiver is no host name: correct the URL.") from error
+        if ca_file:
+            _context(ca_file)
         return cls(split, token, ca_file)
 
     @property
@@ -124,8 +130,7 @@ class Receiver:
         plain = socket.create_connection((address, self.port), TIMEOUT_S)
         if self.url.scheme == "https":
             try:
-                context = ssl.create_default_context(cafile=self.ca_file or None)
-                connection.sock = context.wrap_socket(plain, server_hostname=self.host)
+                connection.sock = _context(self.ca_file).wrap_socket(plain, server_hostname=self.host)
             except BaseException:
                 plain.close()
                 raise
@@ -144,6 +149,15 @@ class Receiver:
             if self.url.scheme == "http" and not judged.is_loopback:
                 raise unchanged(f"{self.host} is {text}, not on this host: the history is pushed by https only.")
         return addresses[0]
+
+
+def _context(ca_file: str) -> ssl.SSLContext:
+    """:raises RefusedError: the file has no certificates."""
+    try:
+        return ssl.create_default_context(cafile=ca_file or None)
+    except OSError as error:
+        why = "has no certificate" if isinstance(error, ssl.SSLError) else f"cannot be read: {error.strerror}"
+        raise unchanged(f"The file of the receiver's authorities, {ca_file}, {why}.") from error
 
 
 def _shut(sock: socket.socket, late: threading.Event) -> None:

@@ -1,8 +1,10 @@
 """Reads of the pages: each is one look at the installation, in an environment of its own."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -32,16 +34,50 @@ MAX_CONNECTIONS = 1_000
 HISTORY_ROWS = 100
 READERS = 4
 """Requests that read for themselves at the same time; each blocks a thread of the API server."""
+READERS_OF_ONE = 2
+"""Requests of one viewer among these. A viewer who reloads as fast as possible leaves some to the others."""
 READER_WAIT_S = 0.3
 """Short: each waiting request holds a thread of the API server, which has some 40 for all of Airflow."""
 KNOWN_ERRORS = (StoreError, SecurityProfileError, AirflowException, RefusedError, ValueError)
 """Their texts are for people."""
 LEFT_BEHIND = frozenset({"not-reconciled", "tail-differs", "tails-unreadable"})
-_readers = threading.BoundedSemaphore(READERS)
+viewer: ContextVar[str] = ContextVar("viewer", default="")
+"""User of Airflow for whom the current request is answered."""
 
 
 class ReadersBusyError(RuntimeError):
-    """`READERS` requests are being answered."""
+    """`READERS` requests are being answered, or `READERS_OF_ONE` of this viewer."""
+
+
+class Readers:
+    """Counts the requests that read for themselves. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._guard = threading.Condition()
+        self._now: Counter[str] = Counter()
+
+    @contextmanager
+    def one(self, of: str) -> Iterator[None]:
+        """:raises ReadersBusyError: too many read at the same time."""
+        with self._guard:
+            if not self._guard.wait_for(lambda: self._free(of), READER_WAIT_S):
+                others = self._now[of] < READERS_OF_ONE
+                number, whose = (READERS, "other") if others else (READERS_OF_ONE, "of your")
+                raise ReadersBusyError(f"{number} {whose} requests are being answered. Ask again in a moment.")
+            self._now[of] += 1
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._now[of] -= 1
+                self._now += Counter()  # forgets viewers without requests
+                self._guard.notify_all()
+
+    def _free(self, of: str) -> bool:
+        return self._now.total() < READERS and self._now[of] < READERS_OF_ONE
+
+
+_readers = Readers()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +121,8 @@ def _opened() -> Iterator[Environment]:
 @contextmanager
 def _reader() -> Iterator[Environment]:
     """:raises ReadersBusyError: too many read at the same time."""
-    if not _readers.acquire(timeout=READER_WAIT_S):
-        raise ReadersBusyError(f"{READERS} other requests are being answered. Ask again in a moment.")
-    try:
-        with _opened() as environment:
-            yield environment
-    finally:
-        _readers.release()
+    with _readers.one(viewer.get()), _opened() as environment:
+        yield environment
 
 
 def fleet_read() -> Callable[[], FleetLook]:

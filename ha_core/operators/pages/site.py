@@ -11,10 +11,13 @@ from urllib.parse import urlencode
 from markupsafe import Markup
 
 from ha_core.operators.pages import reading
+from ha_core.operators.pages.bodies import Bodies
+from ha_core.operators.pages.health import health_read, silent_parts
 from ha_core.operators.pages.reading import KNOWN_ERRORS, ReadersBusyError
 from ha_core.operators.pages.watched import Watched
 from ha_core.present.clients import connections_page, explanations_page
 from ha_core.present.web import contents
+from ha_core.present.web.airflow import SilentPart
 from ha_core.present.web.blocks import blocks, narrowed, text
 from ha_core.present.web.layout import REFRESH_MS, WAIT_MS, Filter, document, file
 from ha_core.present.web.start import start_contents
@@ -60,9 +63,12 @@ class Site:
 
     def __init__(self) -> None:
         self._fleet = Watched(reading.fleet_read(), KNOWN_ERRORS)
+        # A look of its own: Airflow's database may hang, and then the fleet has to be seen all the same.
+        self._airflow = Watched(health_read, KNOWN_ERRORS)
         self._migrations = Watched(reading.migrations_read, KNOWN_ERRORS)
         self._topics = Watched(reading.topics_read, KNOWN_ERRORS)
         self._clients = Watched(reading.clients_read, KNOWN_ERRORS)
+        self._bodies = Bodies()
         self.pages: Mapping[str, SitePage] = {
             "fleet": SitePage("fleet", (), self._fleet_page),
             "migrations": SitePage("migrations", _ANY_WORDS, self._migrations_page),
@@ -77,9 +83,12 @@ class Site:
             "start": SitePage("fleet", (), _start),
         }
 
-    def answer(self, path: str, query: Query) -> WebAnswer:
-        """:param path: one of `pages`."""
+    def answer(self, path: str, query: Query, viewer: str = "") -> WebAnswer:
+        """:param path: one of `pages`.
+        :param viewer: the user of Airflow.
+        """
         page = self.pages[path]
+        reading.viewer.set(viewer)
         try:
             for name, value in query.items():
                 if len(value) > MAX_FIELD:
@@ -95,10 +104,21 @@ class Site:
         return file(name)
 
     def _fleet_page(self, _: Query) -> WebAnswer:
-        return _watched("Fleet", "fleet", self._fleet, lambda look: contents.fleet_contents(look.fleet))
+        silent = self._silent_parts()
+        return self._watched(
+            "Fleet",
+            "fleet",
+            self._fleet,
+            lambda look: contents.fleet_contents(look.fleet, silent),
+            variant=",".join(one.name for one in silent),
+        )
+
+    def _silent_parts(self) -> tuple[SilentPart, ...]:
+        seen = self._airflow.seen()
+        return () if seen.value is None or seen.age_s is None else tuple(silent_parts(seen.value, seen.age_s))
 
     def _mirrors_page(self, _: Query) -> WebAnswer:
-        return _watched(
+        return self._watched(
             "Mirrors",
             "mirrors",
             self._fleet,
@@ -108,13 +128,13 @@ class Site:
         )
 
     def _migrations_page(self, query: Query) -> WebAnswer:
-        return _rows("Migrations", "migrations", self._migrations, contents.migrations_contents, query)
+        return self._rows("Migrations", "migrations", self._migrations, contents.migrations_contents, query)
 
     def _topics_page(self, query: Query) -> WebAnswer:
-        return _rows("Topics", "topics", self._topics, contents.topics_contents, query)
+        return self._rows("Topics", "topics", self._topics, contents.topics_contents, query)
 
     def _groups_page(self, query: Query) -> WebAnswer:
-        return _rows("Groups", "groups", self._topics, contents.groups_contents, query)
+        return self._rows("Groups", "groups", self._topics, contents.groups_contents, query)
 
     def _topic_page(self, query: Query) -> WebAnswer:
         name = _needed(query, "name")
@@ -133,7 +153,7 @@ class Site:
             body = blocks(explanations_page(why.answers, why.agree, why.unanswered))
             return WebAnswer(200, document("Clients", body, tab="clients", fields=filled, refresh_ms=ASKED_REFRESH_MS))
         asked = {field: query.get(field, "") for field in ("user", "client_id", "address", "cluster")}
-        words = query.get("q", "")
+        words = query.get("q", "").strip()
         if any(asked.values()):
             some = reading.some_clients(**asked)
             page = connections_page(some.rows, some.totals, some.unanswered, True, some.shared)
@@ -143,15 +163,48 @@ class Site:
                     "Clients", blocks(narrowed(page, words)), tab="clients", fields=filled, refresh_ms=ASKED_REFRESH_MS
                 ),
             )
-        return _watched(
+        return self._watched(
             "Clients",
             "clients",
             self._clients,
             lambda all_: blocks(
                 narrowed(connections_page(all_.rows, all_.totals, all_.unanswered, False, all_.shared), words)
             ),
+            words,
             filled,
         )
+
+    def _watched(
+        self,
+        title: str,
+        tab: str,
+        watched: Watched[T],
+        show: Callable[[T], Markup],
+        words: str = "",
+        fields: tuple[Filter, ...] = (),
+        variant: str = "",
+    ) -> WebAnswer:
+        """:param words: of the viewer's filter.
+        :param variant: one of several bodies of a look, the same for all viewers.
+        """
+        seen = watched.seen()
+        if seen.value is None:
+            body = Markup("") if seen.error else _LOOKING
+            refresh_ms = REFRESH_MS if seen.error else WAIT_MS
+            return WebAnswer(
+                503 if seen.error else 200,
+                document(title, body, tab=tab, fields=fields, error=seen.error, refresh_ms=refresh_ms),
+            )
+        made = self._bodies.body(f"{tab} {variant}", words, seen, show)
+        return WebAnswer(200, document(title, made.html, tab=tab, fields=fields, age_s=made.age_s, error=seen.error))
+
+    def _rows(
+        self, title: str, tab: str, watched: Watched[T], show: Callable[[T, str], Markup], query: Query
+    ) -> WebAnswer:
+        """A page whose tables are filtered by words."""
+        words = query.get("q", "").strip()
+        filled = _filled(_ANY_WORDS, query)
+        return self._watched(title, tab, watched, lambda found: show(found, words), words, filled)
 
 
 _CLIENT_FIELDS = (
@@ -170,26 +223,6 @@ _HISTORY_FIELDS = (
     ("since", "From (UTC)"),
     ("until", "Until (UTC)"),
 )
-
-
-def _watched(
-    title: str, tab: str, watched: Watched[T], show: Callable[[T], Markup], fields: tuple[Filter, ...] = ()
-) -> WebAnswer:
-    seen = watched.seen()
-    if seen.value is None:
-        body = Markup("") if seen.error else _LOOKING
-        refresh_ms = REFRESH_MS if seen.error else WAIT_MS
-        return WebAnswer(
-            503 if seen.error else 200,
-            document(title, body, tab=tab, fields=fields, error=seen.error, refresh_ms=refresh_ms),
-        )
-    return WebAnswer(200, document(title, show(seen.value), tab=tab, fields=fields, age_s=seen.age_s, error=seen.error))
-
-
-def _rows(title: str, tab: str, watched: Watched[T], show: Callable[[T, str], Markup], query: Query) -> WebAnswer:
-    """A page whose tables are filtered by words."""
-    words = query.get("q", "")
-    return _watched(title, tab, watched, lambda found: show(found, words), _filled(_ANY_WORDS, query))
 
 
 def _history(query: Query) -> WebAnswer:

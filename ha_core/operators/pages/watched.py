@@ -28,11 +28,13 @@ class Seen(Generic[T]):
     """:ivar value: of the last look that succeeded; None: there was none yet, or no viewer for a while.
     :ivar age_s: its age; None without a value.
     :ivar error: why the last look failed; empty: it did not.
+    :ivar look: number of the look that has this value.
     """
 
     value: T | None
     age_s: float | None
     error: str
+    look: int = 0
 
 
 class Watched(Generic[T]):
@@ -48,6 +50,7 @@ class Watched(Generic[T]):
         self._value: T | None = None
         self._at_s: float | None = None
         self._error = ""
+        self._look_number = 0
         self._next_s = float("-inf")
         self._looking = False
         self._outdated = True
@@ -64,7 +67,7 @@ class Watched(Generic[T]):
             if self._outdated:
                 return Seen(None, None, "")
             age_s = None if self._at_s is None else time.monotonic() - self._at_s
-            return Seen(self._value, age_s, self._error)
+            return Seen(self._value, age_s, self._error, self._look_number)
 
     def _look(self) -> None:
         began_s, value, error = time.monotonic(), None, ""
@@ -79,6 +82,7 @@ class Watched(Generic[T]):
             ended_s = time.monotonic()
             if not error:
                 self._value, self._at_s = value, began_s
+                self._look_number += 1
             self._error = error
             self._next_s = ended_s + max(LOOK_EVERY_S, SHARE * (ended_s - began_s))
             self._looking = self._outdated = False

@@ -12,9 +12,20 @@ from typing import Any, Literal, NamedTuple
 from ha_core.model import LostTail, Mirror, Topic
 from ha_core.model.extent import open_extent
 from ha_core.plan.facts.grouping import grouped
-from ha_core.plan.facts.verdict import listed
+from ha_core.plan.facts.verdict import Verdict, amount, info, listed, warning
 
 TailOutcome = Literal["counted", "differs", "less", "gone", "other", "unknown"]
+_WORDS: Mapping[TailOutcome, str] = {
+    "counted": "{records} of {cluster} from {mirrored} on {were} not mirrored",
+    "differs": "below {mirrored}, its mirrored end, {cluster} has other records than the copy: the first difference "
+    "among the compared records is at offset {at} ({what}). It is not mirrored to. `--verify full` compares all; when "
+    "none of its records is needed there, delete the topic in {cluster} and link it again",
+    "less": "{cluster} ends at {end}, below {mirrored}, its mirrored end: it has lost records, and its lost tail "
+    "cannot be counted",
+    "gone": "{cluster} does not have it any more: its lost tail from {mirrored} on cannot be counted",
+    "other": "the topic was deleted in {cluster} and created again: its lost tail from {mirrored} on cannot be counted",
+    "unknown": "its leader in {cluster} does not answer, or its replicas have not caught up: run it again",
+}
 
 
 class TailFound(NamedTuple):
@@ -55,10 +66,39 @@ class TailFound(NamedTuple):
         """Offsets that retention has deleted before they were counted."""
         return 0 if self.start is None else max(0, self.start - self.mirrored)
 
+    def words(self, cluster: str) -> str:
+        """The finding, for people."""
+        return _WORDS[self.outcome].format(
+            cluster=cluster,
+            end=self.end,
+            mirrored=self.mirrored,
+            at=self.differs_at,
+            what=self.difference,
+            records=amount(self.records or 0, "record"),
+            were="was" if self.records == 1 else "were",
+        )
+
     @property
     def noted(self) -> list[Any]:
         """Detail for the history."""
         return [self.partition, self.outcome, self.mirrored, self.end, self.records, self.bytes, self.differs_at]
+
+
+def verdicts_on(cluster: str, tails: Iterable[TailFound], not_mirrored: Mapping[str, str]) -> Iterator[Verdict]:
+    """The findings as verdicts, which the history keeps. None is an error: a tail that cannot be counted waits.
+
+    :param not_mirrored: topic → why it is not mirrored to the cluster.
+    """
+    for one in tails:
+        about, text = f"partition {one.topic}-{one.partition}", f"{one.words(cluster)}."
+        if one.outcome == "counted":
+            yield (warning if one.records else info)(
+                "tail-counted", about, text, number=one.records or 0, unit="records"
+            )
+        else:
+            yield warning("tail-differs" if one.outcome == "differs" else "tail-uncounted", about, text)
+    for topic, why in sorted(not_mirrored.items()):
+        yield warning("not-mirrored-back", f"topic {topic}", f"It is not mirrored to {cluster}: {why}.")
 
 
 def uncounted(tails: Iterable[LostTail]) -> Mapping[str, list[LostTail]]:

@@ -31,6 +31,8 @@ Code = Literal[
     "narrower-limit",
     "moves-alone", "leaderless", "no-such-partition", "partition-elsewhere", "split-transactions", "damaged-map",
     "holds-records", "read-now", "offset-hole", "rate-too-low",
+    # a returned cluster
+    "tail-counted", "tail-differs", "tail-uncounted", "not-mirrored-back",
     # groups
     "coordinated-in-target", "coordinated-elsewhere", "shared-group", "members-in-target", "unknown-offsets",
     "refused-offsets", "joins-again", "unknown-group-user", "topic-crosses", "beyond-copy", "not-brought-over",

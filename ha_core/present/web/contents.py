@@ -1,6 +1,6 @@
 """The contents of each page, from facts that were read before. No function here reads anything."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from urllib.parse import urlencode
 
 from markupsafe import Markup
@@ -21,6 +21,7 @@ from ha_core.present.mirrors import mirrors_page
 from ha_core.present.page import Page, Table
 from ha_core.present.state import group_page, groups_page, history_page, migrations_page, operations_page, topics_page
 from ha_core.present.status import caches_page
+from ha_core.present.web.airflow import SilentPart, airflow_card
 from ha_core.present.web.blocks import ITSELF, blocks, narrowed
 from ha_core.present.web.drawings import cut_bar, extents_drawing
 from ha_core.present.web.problems import problem_cards
@@ -35,9 +36,10 @@ MAX_WAYS_BACK = 20
 """Links on the page; `switchyard rollback` takes any operation."""
 
 
-def fleet_contents(fleet: Fleet) -> Markup:
+def fleet_contents(fleet: Fleet, silent: Iterable[SilentPart] = ()) -> Markup:
+    """:param silent: parts of Airflow that give no sign of life."""
     now = fleet.picture
-    waits = problem_cards(now.assessment.problems, now.assessment.notices)
+    waits = problem_cards(now.assessment.problems, now.assessment.notices, [airflow_card(one) for one in silent])
     tables = [*sections_page(fleet_sections(fleet)), *caches_page(now.platform, now.gateways)]
     links = {"operation": "operation?id={}", "topic": "topic?name={}", "cluster": "clients?cluster={}", "page": ITSELF}
     return waits + blocks(tables, links=links) + blocks([f"revision {now.revision}"])

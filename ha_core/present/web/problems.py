@@ -1,6 +1,6 @@
 """Problems as cards: one for each cause, with its command and a link to the form that mends it."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import urlencode
 
@@ -42,13 +42,18 @@ FORMS: Mapping[ProblemCode, ProblemForm] = {
 """Code → the form that mends it. Other problems are mended outside Airflow, or by their command alone."""
 
 
-def problem_cards(problems: Collection[Problem], notices: Collection[Problem] = ()) -> Markup:
-    if not problems:
+def problem_cards(
+    problems: Collection[Problem], notices: Collection[Problem] = (), first: Sequence[Markup] = ()
+) -> Markup:
+    """:param first: cards of further problems."""
+    number = len(problems) + len(first)
+    if not number:
         head = Markup('<p class="calm">Nothing waits for an operator.</p>')
     else:
-        count = amount(len(problems), "problem", "waits", "wait")
+        count = amount(number, "problem", "waits", "wait")
         head = Markup('<p class="bad">{} for an operator</p>').format(count)
-    cards = [_card(one, "bad") for one in [*problems][:MAX_CARDS]]
+    cards = [*first]
+    cards += [_card(one, "bad") for one in [*problems][:MAX_CARDS]]
     cards += [_card(one, "warning") for one in [*notices][:MAX_CARDS]]
     left = max(0, len(problems) - MAX_CARDS) + max(0, len(notices) - MAX_CARDS)
     more = Markup("<p>… and {} more: <code>switchyard status</code></p>").format(left) if left else Markup("")

@@ -64,3 +64,9 @@ async def test_a_gateway_without_room_for_a_socket_does_not_blame_the_broker(out
     with pytest.raises(DialError, match="Connection refused"):
         await cluster.for_client(GOOD)
     assert cluster.rests(GOOD)
+
+
+@pytest.mark.parametrize("host", ["a..b", "a" * 64])
+async def test_a_host_name_with_an_empty_or_long_part_is_a_dial_that_failed(host: str) -> None:
+    with pytest.raises(DialError, match="is no host name"):
+        await dialling.dial((host, 9092), SecurityProfile(), "switchyard", 1_000)
