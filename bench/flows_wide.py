@@ -26,6 +26,8 @@ _TRICKLE_S = 1_000
 _LEAST_SHARE = 0.8
 """Share of these that has to be copied in the same time: else the copier fell behind, and its cost says nothing."""
 _TRIES = 5
+_AT_REST = 0.2
+"""Cores."""
 _WAIT_S, _LOOK_S, _IDLE_S = 900.0, 1.0, 20.0
 
 
@@ -57,22 +59,22 @@ def _measured(
         found["all_s"] = time.monotonic() - begun
         found["cpu_s"] = running.cpu_s() - found["created_cpu_s"]
         say(f"{len(keys)} partitions flow after {found['all_s']:.0f} s, {found['cpu_s']:.0f} CPU-s")
-        time.sleep(scale.pick(60, 5))
-        before, at = running.cpu_s(), time.monotonic()
-        time.sleep(_IDLE_S)
-        found["idle_cores"] = (running.cpu_s() - before) / (time.monotonic() - at)
+        found["settled_s"], found["idle_cores"] = _settled(running)
         found["rss_mb"] = rss_bytes(members(running.process.pid)) / 1e6
-        with _trickle(source, keys):
+        with _trickle(source, keys) as written:
+            _until(running, lambda: written() >= _TRICKLE_S)  # its producer knows all topics
             at = time.monotonic()
             create_topic(source, "w-new", PARTITIONS)
             _write_each(source, new := [("w-new", partition) for partition in range(PARTITIONS)])
             _until(running, lambda: _flowing(target, new) == len(new), 0.1)
             found["new_topic_s"] = time.monotonic() - at
-            copied = sum(_ends(target, keys))
+            copied, due = sum(_ends(target, keys)), written()
             before, at = running.cpu_s(), time.monotonic()
             time.sleep(_IDLE_S)
-            found["trickle_cores"] = (running.cpu_s() - before) / (time.monotonic() - at)
-            found["trickle_s"] = (sum(_ends(target, keys)) - copied) / (time.monotonic() - at)
+            took_s = time.monotonic() - at
+            found["trickle_cores"] = (running.cpu_s() - before) / took_s
+            found["written_s"] = (written() - due) / took_s
+            found["trickle_s"] = (sum(_ends(target, keys)) - copied) / took_s
     return found
 
 
@@ -94,9 +96,20 @@ def _taken_over(source: str, target: str, keys: Sequence[tuple[str, int]], folde
         return {"taken_over_s": time.monotonic() - begun, "taken_over_cpu_s": running.cpu_s()}
 
 
+def _settled(running: Program) -> tuple[float, float]:
+    """Seconds until the worker came to rest, and the cores that it takes then."""
+    begun = time.monotonic()
+    while True:
+        before, at = running.cpu_s(), time.monotonic()
+        time.sleep(_IDLE_S)
+        cores = (running.cpu_s() - before) / (time.monotonic() - at)
+        if cores < _AT_REST or time.monotonic() - begun > _WAIT_S:
+            return at - begun, cores
+
+
 def _unmeasured(found: dict[str, float]) -> Iterator[str]:
-    if found["trickle_s"] < _LEAST_SHARE * _TRICKLE_S:
-        yield f"{found['trickle_s']:.0f} records/s were copied, of {_TRICKLE_S} that were to be written"
+    if found["trickle_s"] < _LEAST_SHARE * found["written_s"] or found["written_s"] < _TRICKLE_S / 2:
+        yield f"{found['trickle_s']:.0f} records/s were copied, and {found['written_s']:.0f} of {_TRICKLE_S} written"
 
 
 def _missed(found: dict[str, float]) -> Iterator[str]:
@@ -112,6 +125,7 @@ def _table(found: dict[str, float]) -> FigureTable:
         number(found["all_s"] - found["created_s"]),
         number(found["cpu_s"]),
         number(1000 * found["cpu_s"] / partitions, 2),
+        number(found["settled_s"]),
         number(found["idle_cores"], 2),
         number(found["trickle_cores"], 2),
         number(found["rss_mb"]),
@@ -125,6 +139,7 @@ def _table(found: dict[str, float]) -> FigureTable:
         "then all flow s",
         "CPU-s",
         "CPU-ms each",
+        "at rest after s",
         "idle cores",
         "cores at 1,000/s",
         "MB",
@@ -171,18 +186,25 @@ def _unwritten(bootstrap: str, keys: Sequence[tuple[str, int]]) -> list[tuple[st
 
 
 @contextmanager
-def _trickle(bootstrap: str, keys: Sequence[tuple[str, int]]) -> Iterator[None]:
-    """Writes to one partition after the other while the block runs."""
+def _trickle(bootstrap: str, keys: Sequence[tuple[str, int]]) -> Iterator[Callable[[], int]]:
+    """Writes to one partition after the other while the block runs; yields the number of acknowledged records."""
     ending = threading.Event()
+    acknowledged = 0
+
+    def told(error: KafkaError | None, _: Message) -> None:
+        nonlocal acknowledged
+        acknowledged += error is None
 
     def write() -> None:
         producer = Producer({"bootstrap.servers": bootstrap, "acks": "all", "linger.ms": 5})
+        for topic in dict(keys):  # one after the other, or the broker answers a thousand requests at once
+            producer.list_topics(topic, timeout=60)
         begun, sent = time.monotonic(), 0
         while not ending.wait(0.02):
             due = int((time.monotonic() - begun) * _TRICKLE_S)
             for count in range(sent, due):
                 topic, partition = keys[count % len(keys)]
-                producer.produce(topic, b"more", partition=partition)
+                producer.produce(topic, b"more", partition=partition, on_delivery=told)
             producer.poll(0)
             sent = due
         producer.flush(60)
@@ -190,7 +212,7 @@ def _trickle(bootstrap: str, keys: Sequence[tuple[str, int]]) -> Iterator[None]:
     thread = threading.Thread(target=write)
     thread.start()
     try:
-        yield
+        yield lambda: acknowledged
     finally:
         ending.set()
         thread.join()
