@@ -33,7 +33,8 @@ class FollowedTopic(Generic[Followed]):
         self.newest: dict[bytes, Followed] = {}
         self._kind: type[Followed] = kind
         self._topic, self._at = topic, 0
-        self._consumer = Consumer({"group.id": "switchyard-mirror-maker", "log_level": 3} | dict(settings) | fixed)
+        self._settings = {"group.id": "switchyard-mirror-maker", "log_level": 3} | dict(settings) | fixed
+        self._consumer = Consumer(self._settings)
         self._from_start()
 
     def close(self) -> None:
@@ -58,8 +59,16 @@ class FollowedTopic(Generic[Followed]):
                     )
                 self._poll()
         except KafkaException as error:
+            self._connect_again()
             raise MirrorClientError(f"topic {self._topic} cannot be read: {error.args[0].str()}") from None
         return self.newest
+
+    def _connect_again(self) -> None:
+        """A consumer that saw its broker hang may take the partition for unknown long after the broker is back: until
+        it reads the metadata of all topics, by default each five minutes."""
+        self._consumer.close()
+        self._consumer = Consumer(self._settings)
+        self._consumer.assign([TopicPartition(self._topic, 0, self._at)])
 
     def _from_start(self) -> None:
         self.newest.clear()

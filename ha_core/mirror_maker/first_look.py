@@ -47,6 +47,7 @@ def first_look(
     settings: Mapping[str, Any],
     producer: InternalProducer,
     leads: Callable[[], bool],
+    known: FirstLook | None = None,
 ) -> FirstLook:
     """Read the flow's first look; if there is none yet, take it now and store it.
 
@@ -55,6 +56,7 @@ def first_look(
     :param settings: librdkafka's settings for the target.
     :param producer: writes to the target.
     :param leads: whether this worker may take the first look for all workers.
+    :param known: the flow's first look, which this worker has read before the topic was deleted.
     :raises NotReadyError: another worker has to take it.
     """
     source, target = clusters
@@ -64,7 +66,8 @@ def first_look(
     if looked is None:
         if not leads():
             raise NotReadyError(target.cluster.name, f"{flow.name} waits for the worker that takes its first look.")
-        looked = _look(flow, source)
+        # Brokers before 2.8 have no topic ids: a look at another cluster would count for its topics of these names.
+        looked = known if known and all(seen.topic_id for seen in known.values()) else _look(flow, source)
         producer.write([InternalRecord(TOPIC, key.encode(), _encoded(looked))])
         return _read(settings, key.encode()) or looked
     return looked

@@ -32,7 +32,6 @@ class OffsetsForMirrorMaker:
     reached: Callable[[], Mapping[Partition, int]]
     held: HeldPartitions
     _written: dict[Partition, int] = field(default_factory=dict)
-    _there: bool = False
 
     def write(self) -> None:
         """Write the offsets that have changed since the last write.
@@ -55,9 +54,7 @@ class OffsetsForMirrorMaker:
             return ()
         state = ConnectState.dedicated(self.source_alias)
         require_stopped(self.target, state)
-        if not self._there:
-            ensure_offsets_topic(self.target, state)
-            self._there = True
+        ensure_offsets_topic(self.target, state)
         ours = {key: offset for key, offset in due.items() if self.held.has(key)}
         write_source_offsets(self.producer, state, ours)
         self._written |= ours

@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 _POLICY = "cleanup.policy"
 _BROKERS_DEFAULT = -1
 _REPLICATION = 3
+_NOT_MADE_BY_CLIENTS = {COPIES_LOG, FIRST_LOOKS}
+"""See `compact`."""
 
 
 class InternalTopic(NamedTuple):
@@ -72,10 +74,28 @@ def _ensure(flow: FlowConfig, admin: Admin, topics: Iterable[InternalTopic]) -> 
     errors = [text for name in there for text in _objections(admin.cluster.name, there[name], 1)]
     if errors:
         raise FlowError(" ".join(errors))
+    compact(admin, there.values())
     missing = [_spec(topic) for name, topic in wanted.items() if name not in there]
     if missing:
         for note in admin.create_topics(missing).notes:
             log.info("%s: %s", flow.name, note)
+
+
+def compact(admin: Admin, topics: Iterable[TopicDescription]) -> None:
+    """Compact those of these topics that have no policy of their own: brokers make such a topic when a client writes to
+    it after it was deleted (`auto.create.topics.enable`), as the producers of a running flow do.
+
+    :raises FlowError: the account may not change them.
+    """
+    made = [topic.name for topic in topics if _POLICY not in topic.config and topic.defaults.get(_POLICY) != "compact"]
+    refused = admin.alter_settings({name: {_POLICY: "compact"} for name in made}, _not_fenced) if made else {}
+    if refused:
+        name, why = min(refused.items())
+        raise FlowError(f"The internal topic {name} of {admin.cluster.name} cannot be set to {_POLICY}=compact: {why}")
+
+
+def _not_fenced() -> None:
+    """All workers make the same change."""
 
 
 def _objections(cluster: str, topic: TopicDescription, partitions: int) -> Iterator[str]:
@@ -84,8 +104,10 @@ def _objections(cluster: str, topic: TopicDescription, partitions: int) -> Itera
             f"The internal topic {topic.name} of {cluster} has {topic.partitions} partitions, but its readers expect "
             f"{partitions}: delete it, so that it is created anew, or use another replication.policy.separator."
         )
-    policy = topic.config.get(_POLICY) or topic.defaults.get(_POLICY, "delete")
-    if policy != "compact":
+    policy = topic.config.get(_POLICY)
+    if policy is None and topic.name in _NOT_MADE_BY_CLIENTS:
+        policy = topic.defaults.get(_POLICY, "delete")
+    if policy is not None and policy != "compact":
         yield (
             f"The internal topic {topic.name} of {cluster} has {_POLICY}={policy}, so retention would delete its "
             f"records: set {_POLICY}=compact."

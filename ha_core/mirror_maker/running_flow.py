@@ -28,6 +28,7 @@ from ha_core.mirror_maker.emitting import Heartbeats, OffsetSyncs
 from ha_core.mirror_maker.end_to_end import EndToEnd
 from ha_core.mirror_maker.first_look import FirstLook, first_look, starts
 from ha_core.mirror_maker.for_mirror_maker import EVERY_S, OffsetsForMirrorMaker
+from ha_core.mirror_maker.ground import FlowGround
 from ha_core.mirror_maker.groups import GroupOffsets
 from ha_core.mirror_maker.guarding import guard_remote_topics
 from ha_core.mirror_maker.handover import offsets_producer, require_stopped
@@ -51,6 +52,7 @@ _SYNCS_S = 1.0
 _CLAIMS_S = 1.0
 _GUARDS_S = 10.0
 _CONTINUING_S = 5.0
+_GROUND_S = 5.0
 _END_TO_END_S = 15.0
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 30.0
 
@@ -75,6 +77,7 @@ class RunningFlow:
     """Starts in its own thread, and retries while a cluster is unreachable, so flows do not wait for one another.
 
     :ivar trouble: why the flow has not started; "": it has started.
+    :ivar outdated: why the flow has to be stopped and started again (`ground`); "": it runs on.
     """
 
     def __init__(
@@ -85,16 +88,18 @@ class RunningFlow:
         owners: RemoteTopicOwners,
         earlier: Collection[FlowConfig] = (),
         guards: bool = False,
+        looked: FirstLook | None = None,
     ) -> None:
         """
         :param owners: which flow writes each remote topic; shared by all flows of this process.
         :param earlier: flows into the same target that come before this one in the file.
         :param guards: whether brokers of the target also refuse other writers of the flow's remote topics.
+        :param looked: the flow's first look, if the target has lost it.
         """
         self.flow, self._clusters, self._membership, self._guards = flow, clusters, membership, guards
-        self._owners, self._earlier = owners, earlier
+        self._owners, self._earlier, self._looked = owners, earlier, looked
         self.parts: FlowParts | None = None
-        self.trouble = "it is starting"
+        self.trouble, self.outdated = "it is starting", ""
         self.key = ""
         self._planned = False
         """Whether the topics were looked at once."""
@@ -103,6 +108,13 @@ class RunningFlow:
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._start, name=f"{flow.name} starts", daemon=True)
         self._thread.start()
+
+    def again(self) -> "RunningFlow":
+        """Start the flow again, after `stop`."""
+        looked = None if self.parts is None else self.parts.looked
+        return RunningFlow(
+            *(self.flow, self._clusters, self._membership, self._owners, self._earlier, self._guards), looked
+        )
 
     def stop(self) -> None:
         """Stop the flow; returns after its threads have ended. Records in flight are acknowledged, or another copier
@@ -190,7 +202,7 @@ class RunningFlow:
         looked: FirstLook = {}
         if flow.begins_at == "latest":
             settings = self._clusters.librdkafka(flow.target)
-            looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads)
+            looked = first_look(flow, self.key, (source, target), settings, to_target, self.leads, self._looked)
         places = group_places(source, flow.begins_at_group) if flow.begins_at_group else None
         held = HeldPartitions(self._shares_now)
         syncs = self._syncs(copier, to_target, held)
@@ -229,6 +241,8 @@ class RunningFlow:
         flow = self.flow
         yield Duty("topics", flow.refresh_topics_s or _SHARES_S, self._follow)
         yield Duty("continuing", _CONTINUING_S, self._continue)
+        ground = FlowGround(flow, self._admin(flow.source), self._admin(flow.target))
+        yield Duty("internal topics", _GROUND_S, self._watch(ground))
         yield Duty("offsets for MirrorMaker 2", EVERY_S, for_mirror_maker.write)
         settings = RemoteTopics(flow, self._admin(flow.source), self._admin(flow.target), self.leads)
         if flow.sync_settings_s is not None:
@@ -293,6 +307,12 @@ class RunningFlow:
             copier.again(begun)
             left = [copy for copy in (*foreign, *damaged) if copy not in begun]
             copier.again(Handover(self.flow.name, self.flow.source, source, target, settings).begin(left))
+
+    def _watch(self, ground: FlowGround) -> Callable[[], None]:
+        def look() -> None:
+            self.outdated = self.outdated or ground.changed()
+
+        return look
 
     def _if_leading(self, work: Callable[[], None]) -> Callable[[], None]:
         return lambda: work() if self.leads() else None

@@ -64,6 +64,7 @@ class Worker:
                 self._check()
                 if looks % round(_REPORT_S / _LOOK_S) == 0:
                     self._reread()
+                    self._start_outdated()
                     self._tell()
                     if not self.membership.alone:  # else no other process can see it
                         self.membership.report({state.flow: state.to_json() for state in self.states()})
@@ -127,6 +128,14 @@ class Worker:
             if str(error) != self._trouble:
                 log.warning("flows keep running as before: %s", error)
             self._trouble = str(error)
+
+    def _start_outdated(self) -> None:
+        """Start flows again whose internal topics were deleted, or whose clusters were made anew."""
+        for name, running in list(self.running.items()):
+            if isinstance(running, RunningFlow) and running.outdated:
+                log.warning("%s starts again: %s", name, running.outdated)
+                self._stop([name])
+                self.running[name] = running.again()
 
     def _tell(self) -> None:
         for running in self.flows():

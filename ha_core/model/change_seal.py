@@ -6,7 +6,6 @@ A change that is rewritten, removed or put in between breaks its own hash or tha
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
@@ -33,8 +32,8 @@ class SealedChange(NamedTuple):
     changed_us: int
     by: str
     reason: str
-    value: Mapping[str, Any] | None
-    deleted: Mapping[str, Any] | None = None
+    value: dict[str, Any] | None
+    deleted: dict[str, Any] | None = None
     before: str | None = None
     seal: str | None = None
 

@@ -91,6 +91,7 @@ def sealed_of(row: Mapping[str, Any], deleted: str | None, before: str | None, s
     :param before: seal of the change before.
     """
     kind = kind_of(row["kind"])
-    values = (None if text is None else kind.shown(text) for text in (row["value"], deleted))
-    fields = (row[name] for name in ("kind", "key", "version", "changed_us", "by", "reason"))
-    return SealedChange(*fields, *values, before, seal)
+    value, ended = (None if text is None else kind.shown(text) for text in (row["value"], deleted))
+    return SealedChange(
+        row["kind"], row["key"], row["version"], row["changed_us"], row["by"], row["reason"], value, ended, before, seal
+    )

@@ -40,6 +40,7 @@ def file(tmp_path: Path, store: MemoryStore) -> Path:
 
 
 def verified(file: Path, *words: str) -> dict[str, Any]:
+    report: dict[str, Any]
     code, report = run("history", "verify", "--database", f"sqlite:///{file}", *words)
     assert code == (6 if report["faults"] else 0)
     return report
@@ -173,5 +174,6 @@ def checked(file: Path, folder: Path, change: Callable[[list[Line]], list[Line]]
     assert len(changes) == 4
     export = folder / "export.ndjson"
     export.write_text("".join(json.dumps(event) + "\n" for event in [*operations, *change(changes)]))
+    report: dict[str, Any]
     _, report = run("history", "verify", str(export))
     return report

@@ -1,9 +1,11 @@
-"""Copies of a source topic that was created again: they continue above the records of the earlier copier."""
+"""Copies of a source topic that was created again: they continue above the records of the earlier copier. And a target
+that has lost all of its topics."""
 
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
+from pathlib import Path
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
@@ -30,7 +32,7 @@ from ha_core.wire.copied_batch import claim
 from ha_core.wire.sasl import SecurityProfile
 from stack.harness import Stack
 from tests.kafka.mirroring import copying, wait_until
-from tests.kit.flows import delete_topic, produce, records
+from tests.kit.flows import commit, committed, delete_topic, flows, numbered, produce, records, until, write_flows
 from tests.kit.running import bootstrap, create_topic
 from tests.kit.stacks import own_stack
 
@@ -172,3 +174,44 @@ def test_a_copy_that_mirror_maker_went_on_with_is_handed_over_and_not_begun_belo
         wait_until(lambda: len(records(there, "east.turns")) >= 30, job.statuses)
     values = [record.value for record in records(there, "east.turns")]
     assert values == [b"first %d" % number for number in range(20)] + [b"second %d" % number for number in range(10)]
+
+
+def test_a_running_flow_makes_all_topics_of_its_target_anew_that_were_deleted(
+    stack: Stack, admins: tuple[Admin, Admin], tmp_path: Path
+) -> None:
+    """The copies stood still until the worker was started again: there was no log for their notes. Then the worker
+    refused to start: its producer had made brokers create `heartbeats`, which is not compacted then."""
+    _, west = admins
+    here, there = bootstrap(stack, "east"), bootstrap(stack, "west")
+    create_topic(here, "kept", 2)
+    for partition in range(2):
+        produce(here, "kept", (b"%d" % number for number in range(100)), partition)
+    commit(here, "readers", {("kept", 0): 70})
+    properties = {
+        "east->west.enabled": "true",
+        "east->west.topics": "kept",
+        "emit.checkpoints.interval.seconds": "1",
+        "sync.group.offsets.enabled": "true",
+        "sync.group.offsets.interval.seconds": "1",
+    }
+
+    def is_level() -> bool:
+        return all(records(there, "east.kept", number) == records(here, "kept", number) for number in range(2))
+
+    def resumes() -> bool:
+        offset = committed(there, "readers", "east.kept")
+        return bool(offset >= 0 and len([at for at, _ in numbered(there, "east.kept", 0, offset)]) == 30)
+
+    with flows(write_flows(tmp_path, {"east": here, "west": there}, properties)) as worker:
+        until(lambda: is_level() and resumes(), 60, worker.text)
+        admin = AdminClient({"bootstrap.servers": there})
+        names = [name for name in west.list_topics() if not name.startswith("__")]
+        for deleted in admin.delete_topics(names).values():
+            deleted.result(30)
+        until(lambda: "starts again: " in worker.text(), 60, worker.text)
+        until(is_level, 60, worker.text)
+        until(resumes, 60, worker.text)
+        until(lambda: "heartbeats" in west.list_topics(), 60, worker.text)
+        its = west.topics([COPIES_LOG, "heartbeats", "east.checkpoints.internal"], offsets=False)
+        assert {topic.config.get("cleanup.policy") for topic in its.values()} == {"compact"}
+        assert len(its) == 3

@@ -68,7 +68,7 @@ class SealReport:
     strict: bool | None
     """None: not known, as of a file."""
     changes: ChangesReport | None = None
-    """Of the platform; None: none were checked."""
+    """Changes of the platform; None: none were checked."""
 
     def to_json(self) -> dict[str, Any]:
         return {
