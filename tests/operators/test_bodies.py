@@ -9,7 +9,7 @@ import pytest
 from markupsafe import Markup
 
 from ha_core.operators.pages import bodies
-from ha_core.operators.pages.bodies import MAX_KEPT, Bodies
+from ha_core.operators.pages.bodies import MAX_KEPT, MAX_WAITING, Bodies
 from ha_core.operators.pages.reading import ReadersBusyError
 from ha_core.operators.pages.watched import Seen
 
@@ -107,3 +107,22 @@ def test_a_body_that_cannot_be_made_stops_no_later_viewer() -> None:
     with pytest.raises(ValueError, match="a defect"):
         kept.body("topics", "", a_look(1), fails)
     assert kept.body("topics", "", a_look(1), Markup).html == "1"
+
+
+def test_few_viewers_with_a_filter_wait_and_further_ones_are_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "READER_WAIT_S", 10.0)
+    kept, hanging = Bodies(), Hanging()
+    end = hanging.within(kept, "w", a_look(1))
+    with ThreadPoolExecutor(MAX_WAITING) as viewers:
+        waiting = [viewers.submit(kept.body, "topics", f"w{n}", a_look(1), Markup) for n in range(MAX_WAITING)]
+        deadline_s = time.monotonic() + 10
+        while kept._waiters._value and time.monotonic() < deadline_s:
+            time.sleep(0.01)
+
+        began_s = time.monotonic()
+        with pytest.raises(ReadersBusyError):
+            kept.body("topics", "more words", a_look(1), Markup)
+        assert time.monotonic() - began_s < 1.0
+
+        end()
+        assert {one.result(10).html for one in waiting} == {"1"}

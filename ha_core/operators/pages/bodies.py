@@ -21,6 +21,8 @@ MAX_OLDER_S = 15.0
 """Viewers are given the body of the look before, up to this age, while another thread makes the new one."""
 FIRST_WAIT_S = 2.0
 """A viewer waits for a body that another thread makes."""
+MAX_WAITING = 4
+"""Viewers with a filter that wait for `READER_WAIT_S`: more would hold threads of the API server that others need."""
 _FILTERED = ""
 """In place of a page: bodies with words are made one at a time, since every viewer may ask for others."""
 
@@ -42,6 +44,7 @@ class Bodies:
         self._guard = threading.Lock()
         self._kept: dict[tuple[str, str], Body] = {}
         self._making: dict[str, threading.Lock] = {}
+        self._waiters = threading.BoundedSemaphore(MAX_WAITING)
 
     def body(self, page: str, words: str, seen: Seen[T], show: Callable[[T], Markup]) -> Body:
         """The body of a look that has a value.
@@ -57,8 +60,7 @@ class Bodies:
         if kept is not None and kept.look == seen.look:
             return kept
         older = kept is not None and kept.age_s <= MAX_OLDER_S
-        wait_s = 0.0 if older else READER_WAIT_S if words else FIRST_WAIT_S
-        if not making.acquire(timeout=wait_s):
+        if not self._begin(making, words, older):
             if older:
                 assert kept is not None
                 return kept
@@ -72,6 +74,17 @@ class Bodies:
             return kept
         finally:
             making.release()
+
+    def _begin(self, making: threading.Lock, words: str, older: bool) -> bool:
+        """Whether this viewer's thread makes the body."""
+        if older or not words:
+            return making.acquire(timeout=0.0 if older else FIRST_WAIT_S)
+        if not self._waiters.acquire(blocking=False):
+            return False
+        try:
+            return making.acquire(timeout=READER_WAIT_S)
+        finally:
+            self._waiters.release()
 
     def _keep(self, key: tuple[str, str], body: Body) -> None:
         with self._guard:
