@@ -11,8 +11,9 @@ from hashlib import blake2b
 from typing import Literal, NamedTuple
 
 from ha_core.kafka.admin import Admin
-from ha_core.kafka.brokers import Again, Answers, Asking, pages
-from ha_core.kafka.offsets import Leaders, fetched_several
+from ha_core.kafka.brokers import Again, Answers, pages
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.offsets import Leaders, apart, fetched_several
 from ha_core.mirror.split import read_records
 from ha_core.plan.facts.clusters import Partition
 from ha_core.wire.codes import RETRIABLE, name_of
@@ -20,12 +21,14 @@ from ha_core.wire.copied_batch import LOG_APPEND_TIME
 from ha_core.wire.errors import RemoteProtocolError
 from ha_core.wire.records import batches
 
+COMPARED_AT_ONCE = 200
+"""Partitions of one call, so that the first ones need not wait for thousands of others."""
 _TIMEOUT_S = 5.0
-_AT_ONCE = 200
+"""For one request: with the last batches of thousands of partitions, all of them may take minutes."""
 _BYTES = 4 << 20
-_EACH_BYTES = 16 << 10, 128 << 10
-"""Per partition, in requests for many. A batch that is larger is asked for alone: then a broker sends one of any
-size."""
+_EACH_BYTES = 16 << 10, 128 << 10, 1 << 20
+"""Per partition, in requests for as many as have room in an answer. A batch that is larger is asked for alone: then a
+broker sends one of any size."""
 
 
 class LastCopied(NamedTuple):
@@ -57,11 +60,23 @@ _NOTHING: _Nothing = "nothing"
 """The answer had no whole batch of the partition."""
 
 
-def rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> dict[Partition, bool]:
-    """Partition of the source → whether it has another record at the offset of the last copied one. Where one of the
-    two records is gone, by retention or compaction, or may not be read, that cannot be told, and does not count.
-    Partitions whose leaders do not answer are missing.
+def rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> dict[Partition, bool | KafkaAdminError]:
+    """Partition of the source → whether it has another record at the offset of the last copied one, or why it cannot be
+    asked, as where its topic is gone. Where one of the two records is gone, by retention or compaction, or may not be
+    read, that cannot be told, and does not count. Partitions whose leaders do not answer are missing.
 
+    :param wanted: at most about `COMPARED_AT_ONCE`.
+    """
+    by_key = {one.source_key: one for one in wanted}
+
+    def work(keys: list[Partition]) -> dict[Partition, bool]:
+        return _rewritten(source, target, [by_key[key] for key in keys])
+
+    return apart(list(by_key), work, KafkaAdminError)
+
+
+def _rewritten(source: Admin, target: Admin, wanted: Collection[LastCopied]) -> dict[Partition, bool]:
+    """
     :raises TopicMissingError: a topic does not exist.
     :raises KafkaAdminError: a cluster does not answer.
     """
@@ -86,7 +101,7 @@ def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _
     left = dict(places)
 
     def ask(some: Mapping[Partition, int], each_bytes: int) -> None:
-        answers = _asked(admin.asking(_TIMEOUT_S), some, each_bytes)
+        answers = _asked(admin, some, each_bytes)
         for key in some:
             one = answers.get(key)
             if one == _NOTHING and len(some) > 1:
@@ -96,32 +111,30 @@ def _records(admin: Admin, places: Mapping[Partition, int]) -> dict[Partition, _
                 found[key] = one if isinstance(one, _LogRecord) else None
 
     for each_bytes in _EACH_BYTES:
-        if left:
-            ask(dict(left), each_bytes)
+        for page in pages(list(left), _BYTES // each_bytes):
+            ask({key: places[key] for key in page}, each_bytes)
     for key, at in list(left.items()):
         ask({key: at}, _BYTES)
     return found
 
 
 def _asked(
-    asking: Asking, places: Mapping[Partition, int], partition_bytes: int
+    admin: Admin, places: Mapping[Partition, int], each_bytes: int
 ) -> dict[Partition, _LogRecord | _Nothing | None]:
     """The record at each place; None: it is gone, or cannot be read. Places whose leaders do not answer are missing."""
+    asking = admin.asking(_TIMEOUT_S)
     leaders = Leaders(asking)
 
     def ask(node: int, some: list[Partition]) -> Answers[Partition, _LogRecord | _Nothing | None]:
-        for page in pages(some, _AT_ONCE):
-            from_ = {key: (places[key], leaders.epochs[key]) for key in page}
-            for key, code, records in fetched_several(asking, node, from_, _BYTES, partition_bytes):
-                if code in RETRIABLE:
-                    yield key, Again(name_of(code))
-                elif code:
-                    yield key, None
-                else:
-                    yield key, _at(records, places[key])
+        from_ = {key: (places[key], leaders.epochs[key]) for key in some}
+        for key, code, records in fetched_several(asking, node, from_, _BYTES, each_bytes):
+            if code in RETRIABLE:
+                yield key, Again(name_of(code))
+            elif code:
+                yield key, None
+            else:
+                yield key, _at(records, places[key])
 
-    if not places:
-        return {}
     return asking.rounds("read the last copied records", list(places), leaders.locate, ask, partial=True)
 
 

@@ -1,6 +1,7 @@
 """Finds the leaders of partitions in the source, and compares the last copied record before it goes on there: a source
 that was away may come back with another log (`last_records`)."""
 
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -9,8 +10,8 @@ from ha_core.kafka.admin import Admin
 from ha_core.kafka.copying.background import BackgroundWork, Outcome
 from ha_core.kafka.copying.source_lanes import SourceLanes
 from ha_core.kafka.copying.states import CopyLane, pause_s
-from ha_core.kafka.errors import TopicMissingError
-from ha_core.kafka.last_records import rewritten
+from ha_core.kafka.errors import KafkaAdminError
+from ha_core.kafka.last_records import COMPARED_AT_ONCE, rewritten
 from ha_core.kafka.offsets import Leadership
 from ha_core.kafka.takeover import check_id
 from ha_core.mirror.progress import CopyDamagedError
@@ -20,6 +21,11 @@ _LOCATE_S = 5.0
 """The broker that is asked for leaders may be the one that hangs; the next request goes to another."""
 _MISSING_S = 10.0
 """A broker that has just started does not know every topic yet."""
+
+
+_AWAY = "its last copied record cannot be compared: the leader in source or target is away"
+_Brokers = tuple[int, int]
+"""Leaders in source and target."""
 
 
 class Led(NamedTuple):
@@ -48,6 +54,8 @@ class SourceLeaders:
         self._stop, self._clock, self._answered = stop, clock, answered
         self._locating = False
         self._proving = set[CopyLane]()
+        self._unproven: dict[_Brokers, deque[Led]] = {}
+        """Partitions whose comparison has to wait for that of others of the same brokers."""
 
     def lost(self, lane: CopyLane, why: str) -> None:
         """The partition is led by another broker now, or by none: search its leader, later with each failure."""
@@ -72,7 +80,7 @@ class SourceLeaders:
     def _located(self, lanes: Mapping[Partition, CopyLane], found: Outcome[dict[Partition, Leadership]]) -> None:
         self._locating = False
         self._answered()
-        unproven: dict[tuple[int, int], list[Led]] = {}
+        unproven: dict[_Brokers, list[Led]] = {}
         for key, lane in lanes.items():
             if lane not in self._lanes or lane.leader is not None:
                 continue
@@ -82,8 +90,8 @@ class SourceLeaders:
                 self._missing(lane)
             elif self._led(lane, found[key]):
                 unproven.setdefault((found[key].node, lane.target_node), []).append(Led(lane, found[key]))
-        for group in unproven.values():  # a broker that hangs delays its own partitions only
-            self._prove(group)
+        for brokers, led in unproven.items():  # a broker that hangs delays its own partitions only
+            self._prove(brokers, led)
 
     def _is_ready(self, lane: CopyLane) -> bool:
         """Records that were read before the leader was lost are appended first: the last of them is compared."""
@@ -110,30 +118,50 @@ class SourceLeaders:
         lane.proven, lane.leader = True, leader
         self._lanes.file(lane)
 
-    def _prove(self, group: Sequence[Led]) -> None:
-        assert self._target is not None
-        wanted = [last for lane, _ in group if (last := lane.last_copied) is not None]
-        self._proving.update(lane for lane, _ in group)
-        self._beside.start(partial(rewritten, self._source, self._target, wanted), partial(self._proven, group))
+    def _prove(self, brokers: _Brokers, led: Sequence[Led]) -> None:
+        self._proving.update(lane for lane, _ in led)
+        if brokers in self._unproven:  # a comparison runs, and `_proven` goes on with these
+            self._unproven[brokers] += led
+        else:
+            self._unproven[brokers] = deque(led)
+            self._prove_next(brokers)
 
-    def _proven(self, group: Sequence[Led], found: Outcome[dict[Partition, bool]]) -> None:
-        self._proving.difference_update(lane for lane, _ in group)
-        self._answered()
-        if isinstance(found, TopicMissingError) and len(group) > 1:  # it stops only its own partitions
-            for half in (group[: len(group) // 2], group[len(group) // 2 :]):
-                self._prove(half)
+    def _prove_next(self, brokers: _Brokers) -> None:
+        assert self._target is not None
+        waiting, some = self._unproven[brokers], list[Led]()
+        while waiting and len(some) < COMPARED_AT_ONCE:
+            led = waiting.popleft()
+            if led.lane in self._lanes:
+                some.append(led)
+            else:
+                self._proving.discard(led.lane)
+        if not some:
+            del self._unproven[brokers]
             return
-        for lane, leader in group:
+        wanted = [last for lane, _ in some if (last := lane.last_copied) is not None]
+        self._beside.start(partial(rewritten, self._source, self._target, wanted), partial(self._proven, brokers, some))
+
+    def _proven(
+        self, brokers: _Brokers, some: Sequence[Led], found: Outcome[dict[Partition, bool | KafkaAdminError]]
+    ) -> None:
+        self._answered()
+        told: Mapping[Partition, object] = found if isinstance(found, dict) else {}
+        if not any(isinstance(one, bool) for one in told.values()):
+            # The others of these brokers would wait as long, and get no answer either.
+            some = [*some, *self._unproven[brokers]]
+            self._unproven[brokers].clear()
+        self._proving.difference_update(lane for lane, _ in some)
+        for lane, leader in some:
             if lane not in self._lanes or lane.leader is not None:
                 continue
-            if not isinstance(found, dict):
-                self.lost(lane, str(found))
-            elif lane.source_key not in found:
-                self.lost(lane, "its last copied record cannot be compared: the leader in source or target is away")
-            elif found[lane.source_key]:
+            differs = told.get(lane.source_key, _AWAY if isinstance(found, dict) else found)
+            if differs is False:
+                self._goes_on(lane, leader)
+            elif differs is True:
                 self._stop(lane, _other_log(lane, self._source.cluster.name))
             else:
-                self._goes_on(lane, leader)
+                self.lost(lane, str(differs))
+        self._prove_next(brokers)
 
     def _missing(self, lane: CopyLane) -> None:
         now = self._clock()
