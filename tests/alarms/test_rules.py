@@ -39,9 +39,11 @@ _FIRING = {
     "mirror_job_killed": ("MirrorJobDown", "MirrorDamaged"),
     "cluster_dead": ("ClusterAway", "FactsStale", "MirrorBehind"),
     "cluster_left_by_force": ("ClusterAway", "RecordsReportedLost"),
-    # Of `tests.alarms.parts`. In one the clusters differed meanwhile, in another one a cluster was just back.
+    # From `tests.alarms.parts`. In one the clusters differed meanwhile, in another one a cluster was just back, and in
+    # `cluster_east_2_killed` the mirror's tasks were still starting.
     "gateway_2_killed": ("GatewayDown",),
     "gateway_2_paused": ("GatewayDown", "Problem"),
+    "cluster_east_2_killed": ("BrokerAway", "MirrorWorkersAway"),
     "cluster_east_2_paused": ("BrokerAway",),
     "cluster_west_killed": ("ClusterAway", "MirrorBehind", "MirrorLagUnknown"),
     "cluster_west_paused": ("ClusterAway", "MirrorBehind"),
@@ -54,6 +56,12 @@ _FIRING = {
     "mirror_executor_paused": ("MirrorWorkersAway", "MirrorDamaged"),
     "airflow_scheduler_killed": ("AirflowPartStands",),
     "airflow_scheduler_paused": ("AirflowPartStands",),
+    "airflow_dag_processor_killed": ("AirflowPartStands",),
+    "airflow_dag_processor_paused": ("AirflowPartStands",),
+    "airflow_triggerer_killed": ("AirflowPartStands",),
+    "airflow_triggerer_paused": ("AirflowPartStands",),
+    "airflow_api_server_killed": ("AirflowDown",),
+    "airflow_api_server_paused": ("AirflowDown",),
     "platform_killed": ("PlatformAway",),
     "platform_paused": ("PlatformAway",),
     "zookeeper_stopped": ("GatewayNotReady", "LeaseRunsOut", "NoFactsRecorded", "FactsStale", "StateNotSeen"),
@@ -92,7 +100,6 @@ HAND_MADE: dict[str, list[dict[str, str]]] = {
     "SwitchyardPartitionsWithoutLeader": [
         _of_gateway("switchyard_gateway_cluster_leaderless_partitions", 0, "2x240", cluster="east"),
     ],
-    "SwitchyardAirflowDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-airflow"}', "values": "0x240"}],
     "SwitchyardFlowWorkerDown": [{"series": 'up{instance="127.0.0.1:3",job="switchyard-flows"}', "values": "0x240"}],
     "SwitchyardMirrorDriverAway": [
         {"series": f'up{{instance="127.0.0.1:{port}",job="switchyard-mirror"}}', "values": f"{value}x240"}
