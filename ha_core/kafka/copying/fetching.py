@@ -47,6 +47,9 @@ _FETCH_BYTES = 8 << 20
 _ANSWER_S = 15.0
 _LOOK_EVERY_S = 0.005
 """Pause between checks for free buffer space while the source sends nothing."""
+_RESTS = 4
+"""A look at thousands of partitions that hold a record each takes milliseconds, and each small answer asks for one.
+After a look the loop does its other work for this multiple of the look's time."""
 _MOST_BUSY = 500
 """Partitions of one request for those that have more: an answer has room for a few, and each of the others costs."""
 BUFFER_BYTES = 128 << 20
@@ -105,7 +108,7 @@ class Fetching:
         self._places = Places()
         self._watch = SourceWatch(source, beside, self._lanes, isolation)
         self._leaders = SourceLeaders(source, target, beside, self._lanes, stop, clock, self._look_again)
-        self._times_at = self._look_again_at = 0.0
+        self._times_at = self._look_again_at = self._rested_at = 0.0
 
     def __contains__(self, lane: CopyLane) -> bool:
         return lane in self._lanes
@@ -115,7 +118,7 @@ class Fetching:
         self._look_again()
 
     def _look_again(self) -> None:
-        self._look_again_at = 0.0
+        self._look_again_at = self._rested_at
 
     def drop(self, lane: CopyLane) -> None:
         self._lanes.drop(lane)
@@ -135,7 +138,14 @@ class Fetching:
     def step(self, now: float) -> None:
         if now < self._look_again_at:
             return
+        begun = self._clock()
         self._look_again_at = now + _LOOK_EVERY_S
+        self._look(now)
+        ended = self._clock()
+        self._rested_at = ended + _RESTS * (ended - begun)
+        self._look_again_at = max(self._look_again_at, self._rested_at)
+
+    def _look(self, now: float) -> None:
         self._leaders.locate(now)
         held = self._lanes.held()
         room = min(max(self._buffer_bytes // max(len(self._lanes), 1), _PARTITION_BYTES), _MOST_BYTES)
