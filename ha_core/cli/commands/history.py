@@ -147,9 +147,7 @@ def verify(
     database: _Database = None,
 ) -> CommandResult:
     try:
-        expected = ExpectedSeals(
-            *(None if one is None else SealFingerprint.read(one) for one in (expect, expect_platform))
-        )
+        expected = ExpectedSeals(_fingerprint(expect), _fingerprint(expect_platform))
     except ValueError as error:
         raise unchanged(f"{error}.") from error
     if file is not None:

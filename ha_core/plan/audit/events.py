@@ -40,14 +40,14 @@ def event_of(installation: str, one: SealedOperation) -> dict[str, Any]:
     return event
 
 
-def platform_event(installation: str, change: Mapping[str, Any], sealed: SealedChange | None) -> dict[str, Any]:
+def platform_event(installation: str, change: Mapping[str, Any], sealed: SealedChange) -> dict[str, Any]:
     """
     :param change: as `switchyard platform history --json` has it, without hidden fields.
-    :param sealed: what its seal covers; None: it has no seal.
+    :param sealed: the part of it that its seal covers, if it has one.
     """
     name = f"{change['kind']}/{change['key']}"
     data: dict[str, Any] = {"change": dict(change)}
-    if sealed is not None and sealed.seal is not None:
+    if sealed.seal is not None:
         seal = ChangeSeal(before=sealed.before, hash=sealed.seal, value=sealed.value, deleted=sealed.deleted)
         data["seal"] = seal.model_dump(mode="json")
     return {
